@@ -1,0 +1,91 @@
+"""Which backend computes a call: chosen by the type of the arrays.
+
+A backend allocates arrays and runs specs on them. NumPy arrays belong to the CPU backend; CuPy arrays, and anything
+that exports device memory through `__cuda_array_interface__` or DLPack, to the CUDA backend. `register` adds another
+type of array with a backend of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from cudml.plan.spec import Spec
+
+_KDLCUDA = 2  # DLPack's device types of device memory: CUDA, and CUDA managed memory
+_KDLCUDA_MANAGED = 13
+
+
+class Backend(Protocol):
+    """What the public functions and the compiled descriptors need of a backend."""
+
+    name: str
+
+    def asarray(self, value: Any) -> Any:
+        """`value` as an array of this backend, without a copy where its memory can be used as it is."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
+        """A new C-contiguous array on the device of `like`."""
+
+    def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
+        """Computes `spec`; reads and writes the arrays that the spec's class names. Arguments were checked before."""
+
+
+_BACKENDS: dict[type, Backend] = {}
+
+
+def register(array_type: type, backend: Backend) -> None:
+    """Arrays of exactly `array_type` are computed by `backend` from now on."""
+    _BACKENDS[array_type] = backend
+
+
+def backend_of(**arguments: Any) -> Backend:
+    """The one backend of all arguments that are arrays; None and Python scalars have none.
+
+    Raises TypeError when host and device arrays are mixed, naming the two arguments.
+    """
+    chosen: Backend | None = None
+    chosen_name = ""
+    for name, value in arguments.items():
+        if value is None or isinstance(value, (bool, int, float, complex, np.generic)):
+            continue
+        backend = _BACKENDS.get(type(value)) or _find_backend(value)
+        if chosen is None:
+            chosen, chosen_name = backend, name
+        elif backend is not chosen:
+            raise TypeError(
+                f"{chosen_name} is an array of the {chosen.name} backend and {name} one of the {backend.name} backend; "
+                f"move one of them first, for example with cupy.asarray or cupy.asnumpy"
+            )
+    return chosen or _cpu()
+
+
+def _find_backend(value: Any) -> Backend:
+    if isinstance(value, np.ndarray):
+        return _cpu()
+    if hasattr(value, "__cuda_array_interface__") or _dlpack_device_type(value) in (_KDLCUDA, _KDLCUDA_MANAGED):
+        return _cuda()
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(value, cupy.ndarray):
+        return _cuda()
+    return _cpu()
+
+
+def _dlpack_device_type(value: Any) -> int | None:
+    device = getattr(value, "__dlpack_device__", None)
+    return None if device is None or isinstance(value, type) else int(device()[0])
+
+
+def _cpu() -> Backend:
+    from cudml import cpu
+
+    return cpu.BACKEND
+
+
+def _cuda() -> Backend:
+    from cudml import cuda
+
+    return cuda.BACKEND

@@ -1,0 +1,46 @@
+"""The activations that can be fused into a normalization: names, parameters and defaults.
+
+The formulas stand in kernels/activations.cuh and cudml/cpu/activations.py. Source of names, order of parameters and
+defaults: the DML_ACTIVATION_*_OPERATOR_DESC pages and "Using fused operators for improved performance" (DirectML).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Name of each activation and its parameters with DirectML's typical defaults. Where DirectML names none (linear,
+#: parametric softplus), the default is the one that does the least: linear(1, 0), parametric_softplus(1, 1).
+PARAMETERS: dict[str, dict[str, float]] = {
+    "celu": {"alpha": 1.0},
+    "elu": {"alpha": 1.0},
+    "gelu": {},
+    "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
+    "identity": {},
+    "leaky_relu": {"alpha": 0.01},
+    "linear": {"alpha": 1.0, "beta": 0.0},
+    "parametric_softplus": {"alpha": 1.0, "beta": 1.0},
+    "relu": {},
+    "scaled_elu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
+    "scaled_tanh": {"alpha": 1.0, "beta": 0.5},
+    "shrink": {"bias": 0.0, "threshold": 0.5},
+    "sigmoid": {},
+    "softplus": {"steepness": 1.0},
+    "softsign": {},
+    "tanh": {},
+    "thresholded_relu": {"alpha": 1.0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A fused activation: one of PARAMETERS by name, and the values of its parameters in their order there."""
+
+    name: str
+    parameters: tuple[float, ...] = ()
+
+    @classmethod
+    def named(cls, name: str) -> Activation:
+        """The activation of that name with its default parameters."""
+        if name not in PARAMETERS:
+            raise ValueError(f"activation is {name!r}; it must be None, one of cudml.dml's activation descs or one of {', '.join(PARAMETERS)}")
+        return cls(name, tuple(PARAMETERS[name].values()))

@@ -1,0 +1,88 @@
+"""What to compute, apart from the arrays.
+
+A spec is the whole meaning of a call once arguments are checked and defaults resolved. Specs are frozen and hashable:
+plans are cached under them. Each class lists the names of the arrays that it is run with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from cudml.plan.activation import Activation
+
+Operation: TypeAlias = Literal["sum", "product"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Running sums or products along an axis.
+
+    Arrays: `input`, `output`.
+    """
+
+    operation: Operation
+    dtype: np.dtype
+    """Every element is converted to this type first; halves accumulate in float32 and round to it once per output."""
+    axis: int | None
+    """Not negative; None scans the array flattened in C order."""
+    reverse: bool = False
+    exclusive: bool = False
+    initial: bool = False
+    """The output is longer by one along the axis and starts (in the order of traversal) with the identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedScan:
+    """Running sums or products that start afresh in every segment of a 1-D array.
+
+    Arrays: `input`, `offsets`, `output`.
+    """
+
+    operation: Operation
+    dtype: np.dtype
+    reverse: bool = False
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean and variance over axes.
+
+    Arrays: `input`, `mean`, `variance`; the results keep the reduced axes with size 1.
+    """
+
+    axes: tuple[int, ...]
+    """Sorted, not negative, without repetition."""
+    correction: float = 0.0
+    """Subtracted from the number of elements in the variance's divisor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization:
+    """activation(scale * (input - mean) / sqrt(variance + epsilon) + bias), the statistics taken over axes.
+
+    Arrays: `input`, `output`; optional inputs `scale` and `bias`, broadcast to the input's shape; optional outputs
+    `mean` and `variance` (the population's), which keep the reduced axes with size 1.
+    """
+
+    axes: tuple[int, ...]
+    normalize_variance: bool = True
+    epsilon: float = 1e-5
+    activation: Activation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Modulus:
+    """The remainder of a division truncated towards zero, with the dividend's sign.
+
+    Arrays: `dividend`, `divisor` (broadcast to the output's shape; either may be a NumPy scalar instead), `output`.
+    """
+
+    dtype: np.dtype
+    """Both operands are converted to this type first."""
+
+
+Spec: TypeAlias = Scan | SegmentedScan | Moments | Normalization | Modulus
