@@ -30,6 +30,7 @@ from cudml.dml.activations import (
     ActivationTanhOperatorDesc,
     ActivationThresholdedReluOperatorDesc,
 )
+from cudml.dml.device import CompiledOperator, Device, Operator
 from cudml.dml.enums import (
     LATEST_FEATURE_LEVEL,
     TENSOR_DIMENSION_COUNT_MAX,
@@ -50,3 +51,44 @@ from cudml.dml.operators import (
 )
 from cudml.dml.tensor import BufferTensorDesc, calc_buffer_tensor_size
 from cudml.dml.validation import validate
+
+__all__ = [
+    "LATEST_FEATURE_LEVEL",
+    "TENSOR_DIMENSION_COUNT_MAX",
+    "TENSOR_DIMENSION_COUNT_MAX1",
+    "ActivationCeluOperatorDesc",
+    "ActivationEluOperatorDesc",
+    "ActivationGeluOperatorDesc",
+    "ActivationHardSigmoidOperatorDesc",
+    "ActivationIdentityOperatorDesc",
+    "ActivationLeakyReluOperatorDesc",
+    "ActivationLinearOperatorDesc",
+    "ActivationParametricSoftplusOperatorDesc",
+    "ActivationReluOperatorDesc",
+    "ActivationScaledEluOperatorDesc",
+    "ActivationScaledTanhOperatorDesc",
+    "ActivationShrinkOperatorDesc",
+    "ActivationSigmoidOperatorDesc",
+    "ActivationSoftplusOperatorDesc",
+    "ActivationSoftsignOperatorDesc",
+    "ActivationTanhOperatorDesc",
+    "ActivationThresholdedReluOperatorDesc",
+    "AxisDirection",
+    "BufferTensorDesc",
+    "CompiledOperator",
+    "CumulativeProductOperatorDesc",
+    "CumulativeSummationOperatorDesc",
+    "DescriptorError",
+    "Device",
+    "ElementWiseModulusTruncateOperatorDesc",
+    "FeatureLevel",
+    "MeanVarianceNormalization1OperatorDesc",
+    "MeanVarianceNormalizationOperatorDesc",
+    "Operator",
+    "OperatorType",
+    "TensorDataType",
+    "TensorFlags",
+    "Violation",
+    "calc_buffer_tensor_size",
+    "validate",
+]

@@ -161,7 +161,10 @@ class ActivationSigmoidOperatorDesc(ActivationDesc):
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationSoftplusOperatorDesc(ActivationDesc):
-    """DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC: ln(1 + exp(steepness * x)) / steepness; below feature level 6_4 steepness is at least 1."""
+    """DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC: ln(1 + exp(steepness * x)) / steepness.
+
+    Below feature level 6_4 steepness is at least 1.
+    """
 
     operator_type: ClassVar = OperatorType.ACTIVATION_SOFTPLUS
 

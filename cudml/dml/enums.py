@@ -53,7 +53,7 @@ class TensorDataType(IntEnum):
 
     @classmethod
     def from_dtype(cls, dtype: np.typing.DTypeLike) -> TensorDataType:
-        """The type of the same meaning as a NumPy dtype; TypeError where DirectML has none (bool, complex, bfloat16)."""
+        """The type of the same meaning as a NumPy dtype; TypeError where there is none (bool, complex, bfloat16)."""
         name = np.dtype(dtype).name.upper()
         if name not in cls.__members__:
             raise TypeError(f"dtype is {np.dtype(dtype)}; DirectML has no tensor data type for it")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import fields
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -71,14 +71,13 @@ def boolean(name: str, value: Any) -> bool:
     raise TypeError(f"{name} is {value!r}; it must be True or False")
 
 
-def member_of(enum: type[IntEnum]) -> Conversion:
-    """Takes a member of `enum`, or the number of one (as C programs write it)."""
-    first = next(iter(enum))
+def member_of(enum: type[IntEnum | IntFlag], example: str) -> Conversion:
+    """Takes a member of `enum`, or its number as C programs write it."""
 
     def convert(name: str, value: Any) -> Any:
-        if isinstance(value, int) and not (isinstance(value, IntEnum) and not isinstance(value, enum)):
+        if isinstance(value, enum) or (type(value) is int and value in list(enum)):
             return enum(value)
-        raise TypeError(f"{name} is {value!r}; it must be a member of {enum.__name__}, for example {enum.__name__}.{first.name}")
+        raise TypeError(f"{name} is {value!r}; it must be a member of {enum.__name__}, for example {example}")
 
     return convert
 

@@ -10,13 +10,23 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cudml.dml.enums import AxisDirection, OperatorType
-from cudml.dml.fields import OperatorDesc, boolean, instance_of, integer, integers, member_of, number, optional, taken_as
+from cudml.dml.fields import (
+    OperatorDesc,
+    boolean,
+    instance_of,
+    integer,
+    integers,
+    member_of,
+    number,
+    optional,
+    taken_as,
+)
 from cudml.dml.tensor import BufferTensorDesc
 
 _TENSOR = taken_as(instance_of(BufferTensorDesc))
 _OPTIONAL_TENSOR = taken_as(optional(instance_of(BufferTensorDesc)))
 _OPTIONAL_OPERATOR = taken_as(optional(instance_of(OperatorDesc)))
-_DIRECTION = taken_as(member_of(AxisDirection))
+_DIRECTION = taken_as(member_of(AxisDirection, "AxisDirection.INCREASING"))
 
 
 @dataclass(frozen=True, kw_only=True)

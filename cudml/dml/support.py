@@ -79,9 +79,7 @@ TABLES: dict[OperatorType, tuple[Table, ...]] = {
         Table(FeatureLevel.FL_3_1, _NORMALIZED, _ONE_TO_EIGHT, _FLOATS, _MVN1),
         Table(FeatureLevel.FL_2_1, _NORMALIZED, _FOUR, _FLOATS, _MVN1),
     ),
-    OperatorType.MEAN_VARIANCE_NORMALIZATION: (
-        Table(FeatureLevel.FL_1_0, _NORMALIZED, _FOUR, _FLOATS, _MVN),
-    ),
+    OperatorType.MEAN_VARIANCE_NORMALIZATION: (Table(FeatureLevel.FL_1_0, _NORMALIZED, _FOUR, _FLOATS, _MVN),),
     OperatorType.ELEMENT_WISE_MODULUS_TRUNCATE: (
         Table(FeatureLevel.FL_6_0, _BINARY, _ONE_TO_EIGHT, _MODULUS_64, _MODULUS),
         Table(FeatureLevel.FL_3_0, _BINARY, _ONE_TO_EIGHT, _MODULUS_32, _MODULUS),
@@ -132,7 +130,7 @@ FUSED_ACTIVATIONS: dict[OperatorType, Introduction] = {
 SMALL_STEEPNESS_SINCE = FeatureLevel.FL_6_4
 #: From here on scale and bias are optional independently of each other (DirectML feature level history, 5_2).
 INDEPENDENT_SCALE_AND_BIAS_SINCE = FeatureLevel.FL_5_2
-#: From here on the channels of MVN1's scale and bias are broadcast too (DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC).
+#: From here on the channels of scale and bias are broadcast too (DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC).
 CHANNEL_BROADCAST_SINCE = FeatureLevel.FL_4_0
 #: Operators whose output may take an input's place (the Remarks of their pages, and the flag of DxDispatch's schema,
 #: which the normalizations do not have).

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from cudml.dml.enums import TensorDataType, TensorFlags
-from cudml.dml.fields import Desc, integer, integers, optional, taken_as
+from cudml.dml.fields import Desc, integer, integers, member_of, optional, taken_as
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -51,19 +51,8 @@ def calc_buffer_tensor_size(
     return 4 * dwords
 
 
-def _data_type(name: str, value: object) -> TensorDataType:
-    if isinstance(value, TensorDataType) or type(value) is int:
-        return TensorDataType(value)
-    raise TypeError(
-        f"{name} is {value!r}; it must be a TensorDataType, "
-        f"for example TensorDataType.FLOAT32 or TensorDataType.from_dtype(array.dtype)"
-    )
-
-
-def _flags(name: str, value: object) -> TensorFlags:
-    if isinstance(value, TensorFlags) or type(value) is int:
-        return TensorFlags(value)
-    raise TypeError(f"{name} is {value!r}; it must be TensorFlags.NONE or TensorFlags.OWNED_BY_DML")
+_DATA_TYPE = taken_as(member_of(TensorDataType, "TensorDataType.FLOAT32 or TensorDataType.from_dtype(array.dtype)"))
+_FLAGS = taken_as(member_of(TensorFlags, "TensorFlags.OWNED_BY_DML"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +67,8 @@ class BufferTensorDesc(Desc):
     sense is for `validate` to say, since that depends on the operator and the feature level.
     """
 
-    data_type: TensorDataType = field(metadata=taken_as(_data_type))
-    flags: TensorFlags = field(default=TensorFlags.NONE, metadata=taken_as(_flags))
+    data_type: TensorDataType = field(metadata=_DATA_TYPE)
+    flags: TensorFlags = field(default=TensorFlags.NONE, metadata=_FLAGS)
     sizes: tuple[int, ...] = field(metadata=taken_as(integers))
     strides: tuple[int, ...] | None = field(default=None, metadata=taken_as(optional(integers)))
     """In elements; None means packed, 0 repeats the tensor along that dimension."""

@@ -127,16 +127,16 @@ def _may_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _check_total_size(report: Report, field: str, tensor: BufferTensorDesc) -> None:
-    name, value, implied = f"{field}.total_tensor_size_in_bytes", tensor.total_tensor_size_in_bytes, tensor.implied_size_in_bytes
+    name, value = f"{field}.total_tensor_size_in_bytes", tensor.total_tensor_size_in_bytes
+    implied = tensor.implied_size_in_bytes
     report.require(
-        value >= implied,
+        implied <= value <= UINT64_MAX,
         name,
         value,
-        f"must be at least {implied}, which type, sizes and strides imply",
+        f"must be from {implied}, which type, sizes and strides imply, to 2**64 - 1",
         "leave it out to have it computed",
     )
     report.require(value % 4 == 0, name, value, "must be a multiple of 4", f"round it up to {-(-value // 4) * 4}")
-    report.require(value <= UINT64_MAX, name, value, "must be at most 2**64 - 1", "leave it out to have it computed")
 
 
 def _check_alignment(report: Report, field: str, tensor: BufferTensorDesc) -> None:
@@ -153,21 +153,13 @@ def _check_alignment(report: Report, field: str, tensor: BufferTensorDesc) -> No
 
 
 def _check_flags(report: Report, field: str, tensor: BufferTensorDesc, *, is_output: bool) -> None:
-    known = report.require(
-        tensor.flags in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML),
+    report.require(
+        not (is_output and tensor.flags & TensorFlags.OWNED_BY_DML),
         f"{field}.flags",
-        int(tensor.flags),
-        "must be TensorFlags.NONE or TensorFlags.OWNED_BY_DML",
-        "leave it out",
+        tensor.flags,
+        "only an input can be owned by DirectML",
+        "leave the flag out for outputs",
     )
-    if known:
-        report.require(
-            not (is_output and tensor.flags),
-            f"{field}.flags",
-            tensor.flags,
-            "only inputs can be owned by DirectML",
-            "leave the flag out for outputs",
-        )
 
 
 def _later(report: Report, supports: Callable[[Table], bool]) -> str:

@@ -181,7 +181,7 @@ def _check_channel(report: Report, field: str, tensor: BufferTensorDesc | None, 
         return
     channels = data.sizes[_CHANNEL]
     report.require(
-        tensor.sizes[_CHANNEL] == channels,
+        tensor.sizes[_CHANNEL] != 1 or channels == 1,
         f"{field}.sizes",
         tensor.sizes,
         f"size {_CHANNEL}, the channels, must be that of input_tensor, {channels}, below feature level "
@@ -224,7 +224,7 @@ def _check_activation(report: Report, activation: ActivationDesc, field: str) ->
         report.feature_level >= since,
         field or "feature_level",
         activation.operator_type if field else report.feature_level,
-        f"must be at least feature level {since.label}'s: {activation.operator_type.name} appeared there",
+        f"{activation.operator_type.name} must not be used below feature level {since.label}, which introduced it",
         "raise the feature level, or use another activation",
     )
     for name in ("input_tensor", "output_tensor"):
