@@ -248,6 +248,6 @@ def test_activation_parameters_of_the_wrong_type(value):
         dml.ActivationEluOperatorDesc(alpha=value)
 
 
-def test_importing_descs_needs_neither_cupy_nor_a_backend():
-    code = "import sys, cudml.dml; print([m for m in ('cupy', 'cudml.cuda', 'cudml.cpu') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+def test_descs_need_no_cupy():
+    code = "import sys, cudml.dml; print('cupy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

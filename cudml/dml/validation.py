@@ -8,7 +8,6 @@ comment says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +37,7 @@ _Check: TypeAlias = Callable[[Report, Any], None]
 _Scan: TypeAlias = CumulativeSummationOperatorDesc | CumulativeProductOperatorDesc
 _Normalization: TypeAlias = MeanVarianceNormalizationOperatorDesc | MeanVarianceNormalization1OperatorDesc
 
+_FLOAT_MAX = float(np.finfo(np.float32).max)
 _CHANNEL = 1  # of {batch, channel, height, width}
 
 
@@ -206,7 +206,7 @@ def _check_channel(report: Report, field: str, tensor: BufferTensorDesc | None, 
 def _check_epsilon(report: Report, epsilon: float) -> None:
     """No page bounds epsilon; cudml refuses what can only be a mistake. It is a FLOAT, so 1e39 is infinite."""
     report.require(
-        epsilon >= 0 and isfinite(epsilon) and epsilon <= np.finfo(np.float32).max,
+        0 <= epsilon <= _FLOAT_MAX,
         "epsilon",
         epsilon,
         "must be a finite FLOAT that is not negative",
