@@ -28,7 +28,8 @@ class Case:
     op: str
     dtype: str
     shape: tuple[int, ...]
-    axis: int | tuple[int, ...] | None
+    axis: Any
+    """An axis, a tuple of axes, or None for elementwise operators."""
     options: dict[str, Any] = field(default_factory=dict)
     streams: int = 2
     """How many arrays of `shape` a perfect kernel reads and writes."""

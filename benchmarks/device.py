@@ -29,7 +29,9 @@ _HOST_CALLS = 500
 class Device(Protocol):
     """What the runner needs of a device."""
 
-    xp: Any
+    @property
+    def xp(self) -> Any:
+        """The module of its arrays: NumPy or CuPy."""
 
     def facts(self) -> dict[str, str]:
         """The values of gpu, driver, cuda and cupy in the results."""

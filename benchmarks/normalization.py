@@ -66,7 +66,7 @@ CASES: tuple[Case, ...] = (
 
 
 def arrays(case: Case, xp: Any) -> Arrays:
-    scale_shape = _scale_shape(case.shape, case.axis or 0)
+    scale_shape = _scale_shape(case.shape, case.axis)
     return {
         "x": filled(xp, case.shape, case.dtype, -1, 3),
         "scale": filled(xp, scale_shape, case.dtype, 0.5, 1.5),

@@ -19,8 +19,11 @@ def summed_area_table(grey: np.ndarray) -> np.ndarray:
 def box_filter(grey: np.ndarray, width: int) -> np.ndarray:
     """The sum of shifted images, without any running sum."""
     rows, columns = grey.shape[0] - width + 1, grey.shape[1] - width + 1
-    tall = sum(grey[shift : shift + rows].astype(np.float64) for shift in range(width))
-    return sum(tall[:, shift : shift + columns] for shift in range(width)) / width**2
+    sums = np.zeros((rows, columns))
+    for down in range(width):
+        for right in range(width):
+            sums += grey[down : down + rows, right : right + columns]
+    return sums / width**2
 
 
 def normalized(image: np.ndarray, axes: tuple[int, ...], epsilon: float = 1e-5) -> np.ndarray:

@@ -14,7 +14,7 @@ class Samples:
     """A photograph, three years of a share, and a terrain."""
 
     photograph: np.ndarray
-    """(height, width, 3) uint8: the portrait of Grace Hopper."""
+    """(height, width, 3) uint8: a portrait of Grace Hopper."""
     prices: np.ndarray
     """(days,) float64: Google's adjusted closing prices since its first day on the market."""
     volumes: np.ndarray
@@ -27,14 +27,19 @@ class Samples:
 
 def load() -> Samples:
     """Reads the samples; nothing is downloaded."""
-    share = cbook.get_sample_data("goog.npz")["price_data"]
+    share = _array("goog.npz", "price_data")
     return Samples(
         photograph=np.asarray(imread(cbook.get_sample_data("grace_hopper.jpg", asfileobj=False))),
         prices=share["adj_close"],
         volumes=share["volume"],
         months=_month_offsets(share["date"]),
-        terrain=cbook.get_sample_data("jacksboro_fault_dem.npz")["elevation"].astype(np.float32),
+        terrain=_array("jacksboro_fault_dem.npz", "elevation").astype(np.float32),
     )
+
+
+def _array(file: str, name: str) -> np.ndarray:
+    with np.load(cbook.get_sample_data(file, asfileobj=False)) as arrays:
+        return arrays[name]
 
 
 def _month_offsets(days: np.ndarray) -> np.ndarray:
