@@ -25,14 +25,17 @@ def report() -> str:
 
 def gpu_problem(device: int = 0) -> str | None:
     """Why cudml cannot compute on that GPU; None when it can, shown by a small running sum on it."""
-    if driver.version() is None:
+    found = driver.version()
+    if found is None:
         return "no NVIDIA driver was found"
     if driver.gpu_count() == 0:
         return "the NVIDIA driver offers no GPU"
+    extra = driver.extra()
+    if extra is None:
+        return f"the NVIDIA driver supports CUDA {_dotted(found)}; cudml needs one for CUDA 12 or newer"
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
-        extra = driver.extra()
         return f"CuPy cannot be imported ({error}); install it with: pip install 'cudml[{extra}]'"
     try:
         return _wrong_sum(cupy, device)
