@@ -13,7 +13,7 @@ from cudml.demo import references
 from cudml.demo.samples import Samples
 
 BOX = 31  # width of the box filter in pixels
-FRINGE = 100.0  # metres of elevation between two fringes of the interferogram
+FRINGE = 250.0  # metres of elevation between two fringes of the interferogram
 TURN = 2 * np.pi
 
 _EPS = float(np.finfo(np.float32).eps)
