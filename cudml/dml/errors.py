@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudml.dml.enums import FeatureLevel, OperatorType
+from cudml.dml.fields import Desc
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ class Report:
 
 
 def _shown(value: Any) -> str:
-    """Enum members by name, everything else as Python writes it."""
+    """Enum members by name, descs by class, everything else as Python writes it."""
     if isinstance(value, FeatureLevel):
         return value.label
+    if isinstance(value, Desc):
+        return f"a {type(value).__name__}"
     return getattr(value, "name", None) or repr(value)

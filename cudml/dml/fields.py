@@ -75,7 +75,7 @@ def member_of(enum: type[IntEnum | IntFlag], example: str) -> Conversion:
     """Takes a member of `enum`, or its number as C programs write it."""
 
     def convert(name: str, value: Any) -> Any:
-        if isinstance(value, enum) or (type(value) is int and value in list(enum)):
+        if isinstance(value, enum) or (type(value) is int and value in enum.__members__.values()):
             return enum(value)
         raise TypeError(f"{name} is {value!r}; it must be a member of {enum.__name__}, for example {example}")
 

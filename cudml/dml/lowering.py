@@ -17,7 +17,7 @@ from cudml.dml.operators import (
     MeanVarianceNormalization1OperatorDesc,
     MeanVarianceNormalizationOperatorDesc,
 )
-from cudml.plan.spec import Modulus, Normalization, Scan, Spec
+from cudml.plan.spec import Modulus, Normalization, Operation, Scan, Spec
 
 
 class Lowered(NamedTuple):
@@ -29,8 +29,10 @@ class Lowered(NamedTuple):
 
 def lower(desc: OperatorDesc) -> Lowered:
     """The computation that a valid desc means; TypeError where cudml has none for it by itself."""
-    if isinstance(desc, CumulativeSummationOperatorDesc | CumulativeProductOperatorDesc):
-        return _lower_scan(desc)
+    if isinstance(desc, CumulativeSummationOperatorDesc):
+        return _lower_scan(desc, "sum", desc.has_exclusive_sum)
+    if isinstance(desc, CumulativeProductOperatorDesc):
+        return _lower_scan(desc, "product", desc.has_exclusive_product)
     if isinstance(desc, ElementWiseModulusTruncateOperatorDesc):
         arrays = {"a_tensor": "dividend", "b_tensor": "divisor", "output_tensor": "output"}
         return Lowered(Modulus(desc.output_tensor.data_type.dtype), arrays)
@@ -41,14 +43,15 @@ def lower(desc: OperatorDesc) -> Lowered:
     raise TypeError(f"desc is {desc!r}; cudml computes an activation only as another operator's fused_activation")
 
 
-def _lower_scan(desc: CumulativeSummationOperatorDesc | CumulativeProductOperatorDesc) -> Lowered:
-    is_sum = isinstance(desc, CumulativeSummationOperatorDesc)
+def _lower_scan(
+    desc: CumulativeSummationOperatorDesc | CumulativeProductOperatorDesc, operation: Operation, exclusive: bool
+) -> Lowered:
     spec = Scan(
-        operation="sum" if is_sum else "product",
+        operation=operation,
         dtype=desc.input_tensor.data_type.dtype,
         axis=desc.axis,
         reverse=desc.axis_direction is AxisDirection.DECREASING,
-        exclusive=desc.has_exclusive_sum if is_sum else desc.has_exclusive_product,
+        exclusive=exclusive,
     )
     return Lowered(spec, {"input_tensor": "input", "output_tensor": "output"})
 

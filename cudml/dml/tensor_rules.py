@@ -154,6 +154,13 @@ def _check_alignment(report: Report, field: str, tensor: BufferTensorDesc) -> No
 
 def _check_flags(report: Report, field: str, tensor: BufferTensorDesc, *, is_output: bool) -> None:
     report.require(
+        tensor.flags in TensorFlags.__members__.values(),
+        f"{field}.flags",
+        int(tensor.flags),
+        "OWNED_BY_DML, 1, is the only flag",
+        "clear the other bits",
+    )
+    report.require(
         not (is_output and tensor.flags & TensorFlags.OWNED_BY_DML),
         f"{field}.flags",
         tensor.flags,

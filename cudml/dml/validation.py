@@ -34,6 +34,7 @@ from cudml.dml.support import (
 from cudml.dml.tensor import BufferTensorDesc
 from cudml.dml.tensor_rules import check_equal, check_layout, check_support
 
+_Check: TypeAlias = Callable[[Report, Any], None]
 _Scan: TypeAlias = CumulativeSummationOperatorDesc | CumulativeProductOperatorDesc
 _Normalization: TypeAlias = MeanVarianceNormalizationOperatorDesc | MeanVarianceNormalization1OperatorDesc
 
@@ -56,7 +57,7 @@ at least 2_1, which introduced the operator; raise the feature level.
     An activation desc is judged as one to be fused, the only way in which cudml computes it. Raises TypeError when
     `desc` is no operator desc.
     """
-    check = _CHECKS.get(type(desc)) or (_check_activation_alone if isinstance(desc, ActivationDesc) else None)
+    check: _Check | None = _check_activation_alone if isinstance(desc, ActivationDesc) else _CHECKS.get(type(desc))
     if check is None:
         raise TypeError(f"desc is {desc!r}; it must be one of cudml.dml's operator descs")
     report = Report(desc.operator_type, FeatureLevel(feature_level))
@@ -68,7 +69,7 @@ def _check_scan(report: Report, desc: _Scan) -> None:
     _check_available(report)
     _check_tensors(report, desc, "input_tensor", "output_tensor")
     _check_same_sizes(report, desc, "input_tensor", "output_tensor")
-    _check_axis(report, "axis", desc.axis, desc.axis, desc.input_tensor.dimension_count)
+    _check_axis(report, desc.axis, desc.input_tensor.dimension_count)
 
 
 def _check_modulus(report: Report, desc: ElementWiseModulusTruncateOperatorDesc) -> None:
@@ -126,13 +127,13 @@ def _check_same_sizes(report: Report, desc: OperatorDesc, reference: str, *field
     check_equal(report, desc, "sizes", (reference, *comparable), "sizes")
 
 
-def _check_axis(report: Report, field: str, value: object, axis: int, dimension_count: int) -> None:
+def _check_axis(report: Report, axis: int, dimension_count: int) -> None:
     report.require(
         0 <= axis < dimension_count,
-        field,
-        value,
-        f"an axis must be from 0 to {dimension_count - 1} (input_tensor has {dimension_count} dimensions)",
-        f"write axis {axis + dimension_count}" if -dimension_count <= axis < 0 else "choose an axis of input_tensor",
+        "axis",
+        axis,
+        f"must be at least 0 and less than the dimension count of input_tensor, {dimension_count}",
+        _axis_fix((axis,), dimension_count),
     )
 
 
@@ -141,8 +142,20 @@ def _check_axes(report: Report, axes: Sequence[int], dimension_count: int) -> No
     no meaning and is free."""
     report.require(len(axes) > 0, "axes", axes, "must name at least one axis", "name the axes of the statistics")
     report.require(len(set(axes)) == len(axes), "axes", axes, "must name each axis once", "leave out the repetition")
-    for axis in dict.fromkeys(axes):
-        _check_axis(report, "axes", axes, axis, dimension_count)
+    report.require(
+        all(0 <= axis < dimension_count for axis in axes),
+        "axes",
+        axes,
+        f"each must be at least 0 and less than the dimension count of input_tensor, {dimension_count}",
+        _axis_fix(axes, dimension_count),
+    )
+
+
+def _axis_fix(axes: Sequence[int], dimension_count: int) -> str:
+    """Axes counted from the end, as Python allows and a UINT cannot, have a spelling that works."""
+    if all(-dimension_count <= axis < dimension_count for axis in axes):
+        return f"write {', '.join(str(axis % dimension_count) for axis in axes)}"
+    return "name dimensions that input_tensor has"
 
 
 def _check_scale_and_bias_presence(report: Report, desc: _Normalization) -> None:
@@ -245,7 +258,7 @@ def _short_name(operator: OperatorType) -> str:
     return operator.name.removeprefix("ACTIVATION_")
 
 
-_CHECKS: dict[type, Callable[[Report, Any], None]] = {
+_CHECKS: dict[type, _Check] = {
     CumulativeSummationOperatorDesc: _check_scan,
     CumulativeProductOperatorDesc: _check_scan,
     ElementWiseModulusTruncateOperatorDesc: _check_modulus,
