@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Setuptools warns of every editable installation; nothing is wrong with one.
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The extra that brings the CuPy for this machine's driver; empty without a GPU.
 GPU = $(shell $(PYTHON) cudml/driver.py)
