@@ -30,6 +30,9 @@ class Backend(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
         """A new C-contiguous array on the device of `like`."""
 
+    def to_host(self, array: Any) -> np.ndarray | None:
+        """The elements as a NumPy array, or None when they cannot be read now (a graph is being captured)."""
+
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         """Computes `spec`; reads and writes the arrays that the spec's class names. Arguments were checked before."""
 
@@ -86,6 +89,6 @@ def _cpu() -> Backend:
 
 
 def _cuda() -> Backend:
-    from cudml import cuda
+    from cudml.cuda.backend import BACKEND
 
-    return cuda.BACKEND
+    return BACKEND

@@ -1,5 +1,1 @@
-"""The CUDA backend; importing it imports CuPy."""
-
-from cudml.cuda.backend import BACKEND
-
-__all__ = ["BACKEND"]
+"""The CUDA backend: `cudml.cuda.backend` imports CuPy, `cache`, `compiler` and `sources` do without it."""

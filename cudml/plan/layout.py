@@ -67,6 +67,17 @@ class Dims:
 NO_DIMS = Dims((1,), (0,))
 
 
+def broadcast(layout: ArrayLayout, shape: tuple[int, ...]) -> ArrayLayout:
+    """The layout stretched to `shape` by NumPy's rules: axes that are missing or of size 1 get the stride 0."""
+    missing = len(shape) - len(layout.shape)
+    sizes = (1,) * missing + layout.shape
+    strides = (0,) * missing + layout.strides
+    stretched = tuple(
+        stride if size == wanted else 0 for size, stride, wanted in zip(sizes, strides, shape, strict=True)
+    )
+    return ArrayLayout(shape, stretched, layout.dtype, layout.alignment)
+
+
 def alignment_of(address: int) -> int:
     """The largest power of two, at most VECTOR_BYTES, that divides the address."""
     return math.gcd(address, VECTOR_BYTES)

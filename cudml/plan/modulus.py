@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner
+from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, broadcast, collapse, index_type, outer_to_inner
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Struct, constants_of
 from cudml.plan.spec import Modulus
 
@@ -18,7 +18,7 @@ def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype]) -> Pl
     """The launch of `output` = `dividend` % `divisor`; an operand given as a dtype is one number."""
     output = arrays["output"]
     assert isinstance(output, ArrayLayout)
-    operands = {name: arrays[name] for name in ("dividend", "divisor")}
+    operands = {name: _stretched(arrays[name], output.shape) for name in ("dividend", "divisor")}
     layouts = [layout for layout in (*operands.values(), output) if isinstance(layout, ArrayLayout)]
     axes = outer_to_inner(range(len(output.shape)), output)
     dims = {name: _dims(layout, axes) for name, layout in (*operands.items(), ("output", output))}
@@ -41,6 +41,10 @@ def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype]) -> Pl
     numbers = tuple(Scalar(name, _dtype(layout)) for name, layout in operands.items())
     launch = Launch("modulus", math.ceil(output.size / (BLOCK * pack)), BLOCK, (*pointers, *numbers, geometry))
     return Plan("modulus.cu", constants, (launch,))
+
+
+def _stretched(operand: ArrayLayout | np.dtype, shape: tuple[int, ...]) -> ArrayLayout | np.dtype:
+    return broadcast(operand, shape) if isinstance(operand, ArrayLayout) else operand
 
 
 def _dims(operand: ArrayLayout | np.dtype, axes: tuple[int, ...]) -> Dims:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, step
+from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, broadcast, collapse, index_type, step
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
 from cudml.plan.spec import Moments, Normalization
 
@@ -46,6 +46,13 @@ class _Grouped:
     kept: Dims
     reduced: Dims
 
+    @classmethod
+    def of(cls, operand: Operand, shape: tuple[int, ...], kept: tuple[int, ...], reduced: tuple[int, ...]) -> _Grouped:
+        if not isinstance(operand, ArrayLayout):
+            return cls(NO_DIMS, NO_DIMS)
+        layout = broadcast(operand, shape)
+        return cls(collapse(layout, kept), collapse(layout, reduced))
+
     @property
     def numbers(self) -> tuple[int, ...]:
         return self.kept.numbers + self.reduced.numbers
@@ -68,9 +75,7 @@ class _Work:
         kept = tuple(axis for axis in range(len(source.shape)) if axis not in axes)
         grouped = {}
         for name in ("input", "output", "scale", "bias"):
-            layout = arrays.get(name)
-            is_array = isinstance(layout, ArrayLayout)
-            grouped[name] = _Grouped(collapse(layout, kept), collapse(layout, axes)) if is_array else _Grouped(NO_DIMS, NO_DIMS)
+            grouped[name] = _Grouped.of(arrays.get(name), source.shape, kept, axes)
         return cls(source, arrays, grouped, kept, axes)
 
     @property
