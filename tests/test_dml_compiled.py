@@ -22,6 +22,14 @@ class Recorded(np.ndarray):
     """Arrays of the recording backend."""
 
 
+class Exporter:
+    """Another library's array: exports memory and is no array of the backend itself."""
+
+    def __init__(self, array, read_only=False):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, read_only)}
+
+
 class RecordingBackend:
     name = "recording"
 
@@ -29,7 +37,7 @@ class RecordingBackend:
         self.calls = []
 
     def asarray(self, value):
-        return value
+        return value.array if isinstance(value, Exporter) else value
 
     def empty(self, shape, dtype, like):
         return np.empty(shape, dtype).view(Recorded)
@@ -43,6 +51,7 @@ def recorded(monkeypatch):
     backend = RecordingBackend()
     monkeypatch.setattr(backends, "_BACKENDS", dict(backends._BACKENDS))
     backends.register(Recorded, backend)
+    backends.register(Exporter, backend)
     return backend.calls
 
 
@@ -240,6 +249,19 @@ def test_read_only_input_is_fine(recorded):
     source.flags.writeable = False
     summation()(source, array())
     assert len(recorded) == 1
+
+
+def test_arrays_of_other_libraries(recorded):
+    x, y = array(), Exporter(array())
+    assert summation()(Exporter(x, read_only=True), y) is y
+    [(_, arrays)] = recorded
+    assert arrays["input"] is x
+    assert arrays["output"] is y.array
+    with pytest.raises(ValueError, match="output_tensor is read-only"):
+        summation()(x, Exporter(array(), read_only=True))
+    flat = array((25,))
+    with pytest.raises(ValueError, match="only identical ranges"):
+        summation()(Exporter(flat[1:].reshape(2, 3, 4)), Exporter(flat[:-1].reshape(2, 3, 4)))
 
 
 # Strides
