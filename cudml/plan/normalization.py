@@ -35,7 +35,7 @@ def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout]) -> Plan:
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand]) -> Plan:
-    """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or a number (a dtype)."""
+    """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
     return _plan(_Work.of(spec.axes, arrays), 0.0, spec)
 
 
