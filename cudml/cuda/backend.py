@@ -73,7 +73,9 @@ def common_device(arrays: Mapping[str, Any]) -> cupy.cuda.Device:
             found.setdefault(array.device.id, name)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
-        raise ValueError(f"{first} is on GPU {one} and {second} on GPU {other}; copy one of them to the other's device first")
+        raise ValueError(
+            f"{first} is on GPU {one} and {second} on GPU {other}; copy one of them to the other's device first"
+        )
     return cupy.cuda.Device(next(iter(found)))
 
 

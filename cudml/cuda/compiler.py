@@ -37,7 +37,10 @@ def compile_cubin(name: str, constants: Constants, architecture: str) -> tuple[b
 
     headers = sources.headers()
     program = nvrtc.createProgram(
-        sources.source(name), name, [text.encode() for text in headers.values()], [header.encode() for header in headers]
+        sources.source(name),
+        name,
+        [text.encode() for text in headers.values()],
+        [header.encode() for header in headers],
     )
     try:
         options = compile_options(constants, architecture)

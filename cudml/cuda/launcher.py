@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import cupy
@@ -29,12 +29,12 @@ def _kernels(plan: Plan, architecture: str) -> tuple[Any, ...]:
     return tuple(module.get_function(step.kernel) for step in plan.launches)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _module(source: str, constants: tuple[tuple[str, str], ...], architecture: str) -> cupy.RawModule:
     return cupy.RawModule(path=str(cubin_path(source, constants, architecture)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _architecture(device: int) -> str:
     return f"sm_{cupy.cuda.Device(device).compute_capability}"
 

@@ -36,7 +36,9 @@ def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype]) -> Pl
     )
     if output.size == 0:
         return Plan("modulus.cu", constants, ())
-    geometry = Struct((output.size, *dims["dividend"].numbers, *dims["divisor"].numbers, *dims["output"].numbers), index)
+    geometry = Struct(
+        (output.size, *dims["dividend"].numbers, *dims["divisor"].numbers, *dims["output"].numbers), index
+    )
     pointers = (Pointer("dividend"), Pointer("divisor"), Pointer("output"))
     numbers = tuple(Scalar(name, _dtype(layout)) for name, layout in operands.items())
     launch = Launch("modulus", math.ceil(output.size / (BLOCK * pack)), BLOCK, (*pointers, *numbers, geometry))

@@ -35,7 +35,7 @@ def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout]) -> Plan:
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand]) -> Plan:
-    """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or one number (a dtype)."""
+    """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
     return _plan(_Work.of(spec.axes, arrays), 0.0, spec)
 
 
@@ -202,9 +202,7 @@ def _one_tile(work: _Work, correction: float, spec: Normalization) -> Launch:
     )
 
 
-def _three_steps(
-    work: _Work, correction: float, spec: Normalization, constants: tuple[tuple[str, str], ...]
-) -> Plan:
+def _three_steps(work: _Work, correction: float, spec: Normalization, constants: tuple[tuple[str, str], ...]) -> Plan:
     sums_bytes = work.groups * work.tiles * SUMS_BYTES
     statistics_bytes = work.groups * 3 * 8
     sums, statistics = Workspace(0), Workspace(sums_bytes)

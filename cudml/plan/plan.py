@@ -85,7 +85,9 @@ class Plan:
 
 def constants_of(**constants: str | int | bool) -> tuple[tuple[str, str], ...]:
     """Constants as a plan holds them: sorted, booleans as 0 and 1."""
-    return tuple((name, value if isinstance(value, str) else str(int(value))) for name, value in sorted(constants.items()))
+    return tuple(
+        (name, value if isinstance(value, str) else str(int(value))) for name, value in sorted(constants.items())
+    )
 
 
 def _show(argument: Argument) -> str:

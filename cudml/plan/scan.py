@@ -24,8 +24,9 @@ _SHARES = ((1, (1, 1)), (2, (2, 1)), (4, (4, 1)), (8, (8, 1)), (16, (8, 2)), (RA
 #: Lines this short are walked by one thread each even where they are dense: a warp would be mostly idle.
 _SHORT_LINE = 32
 
-#: With fewer lines than this side by side, threads that walk down columns would not fill a warp.
-_ENOUGH_LINES = 32
+#: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
+#: what they load.
+_ENOUGH_LINES = 8
 
 
 def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout]) -> Plan:
@@ -157,12 +158,16 @@ def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
 
 
-def _plan_rows(spec: Scan | SegmentedScan, constants: tuple[tuple[str, str], ...], work: _Work, segmented: bool) -> Plan:
+def _plan_rows(
+    spec: Scan | SegmentedScan, constants: tuple[tuple[str, str], ...], work: _Work, segmented: bool
+) -> Plan:
     warps = 8 if segmented else work.share[0]
     grid = math.ceil(work.lines * work.tiles / (BLOCK // (LANES * warps)))
     carries = _Carries(spec, work, segmented)
     offsets = Pointer("offsets")
-    scan = Launch("scan_rows", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, offsets, work.geometry))
+    scan = Launch(
+        "scan_rows", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, offsets, work.geometry)
+    )
     if work.tiles == 1:
         return Plan("scan.cu", constants, (scan,))
     reduce = Launch("reduce_rows", grid, BLOCK, (Pointer("input"), carries.aggregates, offsets, work.geometry))

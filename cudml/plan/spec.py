@@ -79,7 +79,8 @@ class Normalization:
 class Modulus:
     """The remainder of a division truncated towards zero, with the dividend's sign.
 
-    Arrays: `dividend`, `divisor` (which are broadcast to the output's shape; either may be a NumPy scalar instead), `output`.
+    Arrays: `dividend`, `divisor`, `output`. The operands are broadcast to the output's shape; either may be a NumPy
+    scalar instead.
     """
 
     dtype: np.dtype

@@ -1,0 +1,487 @@
+"""Running sums and products: values, dtypes, axes, layouts, segments, special values, reproducibility."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from layouts import PATTERNS, Poisoned, place
+from numpy.exceptions import ComplexWarning
+from reference import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    SCAN_DTYPES,
+    SIZES,
+    assert_close,
+    assert_same_bits,
+    assert_scan,
+    default_dtype,
+    factors,
+    random,
+    scan_reference,
+    values_for,
+)
+
+from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segmented_cumprod, segmented_cumsum
+
+SCANS = {"sum": cumsum, "product": cumprod}
+STANDARD = {"sum": cumulative_sum, "product": cumulative_prod}
+SEGMENTED = {"sum": segmented_cumsum, "product": segmented_cumprod}
+
+operations = pytest.mark.parametrize("operation", SCANS)
+directions = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+exclusions = pytest.mark.parametrize("exclusive", [False, True], ids=["inclusive", "exclusive"])
+all_dtypes = pytest.mark.parametrize("dtype", SCAN_DTYPES, ids=str)
+all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
+
+
+def check(xp, operation, values, dtype=None, out=None, axis=-1, **options):
+    """Scans `values` into a poisoned output and compares with the reference."""
+    value_dtype = default_dtype(values.dtype) if dtype is None else np.dtype(dtype)
+    shape = scan_reference(operation, values, value_dtype, axis=axis)[0].shape
+    out = out or Poisoned(xp, shape, value_dtype)
+    result = SCANS[operation](xp.asarray(values), axis, dtype, out.array, **options)
+    assert result is out.array
+    assert_scan(out.read(), operation, values, value_dtype, axis=axis, **options)
+
+
+# The examples of DirectML's pages, input {1, 1, 3, 4}.
+
+PAGE_INPUT = np.array([[[[2, 1, 3, 5], [3, 8, 7, 3], [9, 6, 2, 4]]]])
+PAGE_EXAMPLES = [
+    ("sum", 3, {}, [[2, 3, 6, 11], [3, 11, 18, 21], [9, 15, 17, 21]]),
+    ("sum", 3, {"exclusive": True}, [[0, 2, 3, 6], [0, 3, 11, 18], [0, 9, 15, 17]]),
+    ("sum", 3, {"reverse": True}, [[11, 9, 8, 5], [21, 18, 10, 3], [21, 12, 6, 4]]),
+    ("sum", 2, {}, [[2, 1, 3, 5], [5, 9, 10, 8], [14, 15, 12, 12]]),
+    ("product", 3, {}, [[2, 2, 6, 30], [3, 24, 168, 504], [9, 54, 108, 432]]),
+    ("product", 3, {"exclusive": True}, [[1, 2, 2, 6], [1, 3, 24, 168], [1, 9, 54, 108]]),
+    ("product", 3, {"reverse": True}, [[30, 15, 15, 5], [504, 168, 21, 3], [432, 48, 8, 4]]),
+    ("product", 2, {}, [[2, 1, 3, 5], [6, 8, 21, 15], [54, 48, 42, 60]]),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize(("operation", "axis", "options", "expected"), PAGE_EXAMPLES)
+def test_directml_page_example(xp, operation, axis, options, expected, dtype):
+    result = SCANS[operation](xp.asarray(PAGE_INPUT.astype(dtype)), axis, dtype, **options)
+    np.testing.assert_array_equal(xp.to_numpy(result), [[expected]])
+
+
+def test_other_published_examples(xp):
+    def scanned(scan, values, **options):
+        return xp.to_numpy(scan(xp.asarray(np.array(values, np.float32)), 0, **options)).tolist()
+
+    assert scanned(cumprod, [2, 4, 8, 3]) == [2, 8, 64, 192]
+    assert scanned(cumsum, [1, 2, 3, 4, 5], reverse=True, exclusive=True) == [14, 12, 9, 5, 0]
+    assert scanned(cumsum, [7], exclusive=True) == [0]
+
+
+# Data types.
+
+
+@operations
+@directions
+@exclusions
+@all_dtypes
+@pytest.mark.parametrize("shape", [(1003,), (3, 70, 5)], ids=str)
+def test_every_dtype(xp, operation, dtype, shape, reverse, exclusive):
+    values = values_for(operation, np.random.default_rng(1), shape, dtype)
+    for axis in range(len(shape)):
+        check(xp, operation, values, axis=axis, reverse=reverse, exclusive=exclusive)
+
+
+@operations
+@all_dtypes
+def test_result_dtype_is_numpys(xp, operation, dtype):
+    result = SCANS[operation](xp.asarray(np.ones(3, dtype)))
+    assert result.dtype == default_dtype(dtype)
+
+
+@operations
+@pytest.mark.parametrize("dtype", [BOOL, *INTEGERS], ids=str)
+def test_narrow_integers_wrap_and_bool_stays_logical(xp, operation, dtype):
+    check(xp, operation, values_for(operation, np.random.default_rng(2), (2, 5000), dtype), dtype=dtype)
+
+
+@pytest.mark.parametrize("source", SCAN_DTYPES, ids=str)
+@pytest.mark.parametrize("target", SCAN_DTYPES, ids=str)
+def test_dtype_converts_before_and_out_after(xp, source, target):
+    """Small non-negative integers are exact in every type, so that the order of conversions shows."""
+    values = np.random.default_rng(3).integers(0, 2, 40).astype(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ComplexWarning)
+        converted = cumsum(xp.asarray(values), dtype=target)
+        out = Poisoned(xp, values.shape, target)
+        cumsum(xp.asarray(values), out=out.array)
+    count = np.cumsum(values.real.astype(np.int64))
+    expected = count > 0 if target == BOOL else count
+    assert converted.dtype == target
+    np.testing.assert_array_equal(xp.to_numpy(converted), expected)
+    np.testing.assert_array_equal(out.read(), expected)
+
+
+def test_dtype_decides_before_out_does(xp):
+    """300 + 300 wraps in the value type int8 before it is stored as int64; fractions are cut before they are added."""
+    out = Poisoned(xp, (2,), np.int64)
+    cumsum(xp.asarray(np.array([100, 100], np.int64)), dtype=np.int8, out=out.array)
+    assert out.read().tolist() == [100, -56]
+    cut = cumsum(xp.asarray(np.array([1.5, 1.5], np.float32)), dtype=np.int32)
+    assert xp.to_numpy(cut).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_lost_imaginary_part_warns(xp, dtype):
+    values = np.array([1 + 2j, 3 - 4j], dtype)
+    with pytest.warns(ComplexWarning):
+        result = cumsum(xp.asarray(values), dtype=np.float32)
+    assert xp.to_numpy(result).tolist() == [1, 4]
+    out = Poisoned(xp, (2,), np.float64)
+    with pytest.warns(ComplexWarning):
+        cumprod(xp.asarray(values), out=out.array)
+    assert out.read().tolist() == [1, 11]
+
+
+def test_nothing_else_warns(xp):
+    extremes = np.array([3e38, 3e38, np.inf, -np.inf, np.nan], np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cumsum(xp.asarray(extremes))
+        cumprod(xp.asarray(extremes), dtype=np.float16)
+        cumsum(xp.asarray(np.full(9, 127, np.int8)), dtype=np.int8)
+
+
+# Shapes and axes.
+
+
+@operations
+@pytest.mark.parametrize("n", SIZES)
+def test_size_of_a_line(xp, operation, n):
+    dtype = [np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.float64), np.dtype(np.float16)][n % 4]
+    values = values_for(operation, np.random.default_rng(n), (n,), dtype)
+    check(xp, operation, values, reverse=n % 3 == 0, exclusive=n % 5 == 0)
+
+
+@pytest.mark.parametrize("n", [n for n in SIZES if n < 10_000])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_size_of_rows_and_columns(xp, n, axis):
+    shape = (n, 5) if axis == 0 else (5, n)
+    check(xp, "sum", random(np.random.default_rng(n), shape, np.float32), axis=axis, exclusive=n % 2 == 0)
+    check(xp, "product", factors(np.random.default_rng(n), shape, np.int64), axis=axis, reverse=n % 2 == 0)
+
+
+@pytest.mark.parametrize("shape", [(300_000, 3), (3, 300_000), (70_000, 33), (33, 65_537), (40, 1000, 40), (100_003, 7)])
+def test_many_tiles(xp, shape):
+    values = random(np.random.default_rng(4), shape, np.int32)
+    for axis in range(len(shape)):
+        check(xp, "sum", values, axis=axis, dtype=np.int32)
+
+
+@operations
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (2, 3, 4), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2, 2)], ids=str)
+def test_every_axis(xp, operation, shape):
+    values = values_for(operation, np.random.default_rng(5), shape, np.float32)
+    for axis in [None, *range(-max(len(shape), 1), max(len(shape), 1))]:
+        check(xp, operation, values, axis=axis)
+
+
+@operations
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)], ids=str)
+def test_zero_size(xp, operation, shape):
+    values = np.zeros(shape, np.float32)
+    for axis in [None, *range(len(shape))]:
+        for exclusive in (False, True):
+            check(xp, operation, values, axis=axis, exclusive=exclusive)
+
+
+@operations
+@directions
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (0,), (3, 0), (0, 3), (4, 6, 5), (2, 40_000)], ids=str)
+def test_include_initial(xp, operation, shape, reverse):
+    values = values_for(operation, np.random.default_rng(6), shape, np.float32)
+    for axis in range(max(len(shape), 1)):
+        options = {"axis": axis, "reverse": reverse}
+        expected, bound = scan_reference(operation, values, np.float32, initial=True, **options)
+        out = Poisoned(xp, expected.shape, np.float32)
+        STANDARD[operation](xp.asarray(values), include_initial=True, out=out.array, **options)
+        assert_close(out.read(), expected, bound)
+
+
+@operations
+def test_standard_functions_are_the_plain_ones(xp, operation):
+    values = values_for(operation, np.random.default_rng(7), (4, 5), np.int16)
+    plain = SCANS[operation](xp.asarray(values), 1, np.int32, reverse=True, exclusive=True)
+    standard = STANDARD[operation](xp.asarray(values), axis=1, dtype=np.int32, reverse=True, exclusive=True)
+    assert_same_bits(xp.to_numpy(standard), xp.to_numpy(plain))
+
+
+def test_standard_functions_need_no_axis_for_one_dimension(xp):
+    assert xp.to_numpy(cumulative_sum(xp.asarray(np.arange(4)))).tolist() == [0, 1, 3, 6]
+    assert xp.to_numpy(cumulative_prod(xp.asarray(np.array(4)))).tolist() == [4]
+
+
+# Layouts in memory.
+
+
+@operations
+@all_patterns
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float16, np.complex128])
+def test_layout_of_input_and_output(xp, operation, pattern, dtype):
+    """Any strides of both give the bits that contiguous arrays give, and nothing around the output is touched."""
+    values = values_for(operation, np.random.default_rng(8), (6, 35, 9), dtype)
+    for axis in (None, 0, 1, 2):
+        expected = xp.to_numpy(SCANS[operation](xp.asarray(values), axis))
+        assert_scan(expected, operation, values, expected.dtype, axis=axis)
+        out = Poisoned(xp, expected.shape, expected.dtype, pattern)
+        SCANS[operation](place(xp, values, pattern), axis, out=out.array)
+        assert_same_bits(out.read(), expected)
+
+
+@all_patterns
+@pytest.mark.parametrize("shape", [(5000,), (3, 5000), (5000, 3)], ids=str)
+def test_layout_of_long_lines(xp, pattern, shape):
+    values = random(np.random.default_rng(9), shape, np.float32)
+    for axis in range(len(shape)):
+        expected = xp.to_numpy(cumsum(xp.asarray(values), axis, reverse=True))
+        result = cumsum(place(xp, values, pattern), axis, reverse=True)
+        assert_same_bits(xp.to_numpy(result), expected)
+
+
+@pytest.mark.parametrize(("stored", "shape"), [((1,), (1000,)), ((3, 1), (3, 1000)), ((1, 7), (900, 7)), ((), (4, 5))])
+def test_broadcast_input(xp, stored, shape):
+    values = random(np.random.default_rng(10), stored, np.float32)
+    view = xp.broadcast_to(xp.asarray(values), shape)
+    for axis in (None, *range(len(shape))):
+        expected = np.broadcast_to(values, shape)
+        assert_scan(xp.to_numpy(cumsum(view, axis)), "sum", expected, np.float32, axis=axis)
+
+
+@operations
+@directions
+@exclusions
+@all_patterns
+def test_in_place(xp, operation, pattern, reverse, exclusive):
+    values = values_for(operation, np.random.default_rng(11), (5, 300, 3), np.float32)
+    for axis in range(3):
+        array = place(xp, values, pattern)
+        assert SCANS[operation](array, axis, out=array, reverse=reverse, exclusive=exclusive) is array
+        expected = SCANS[operation](xp.asarray(values), axis, reverse=reverse, exclusive=exclusive)
+        assert_same_bits(xp.to_numpy(array), xp.to_numpy(expected))
+
+
+@exclusions
+def test_in_place_over_many_tiles_and_flattened(xp, exclusive):
+    values = random(np.random.default_rng(12), (700, 1001), np.int64)
+    array = xp.asarray(values)
+    flat = array.reshape(-1)
+    cumsum(array, out=flat, exclusive=exclusive)
+    assert_scan(xp.to_numpy(flat), "sum", values, np.int64, axis=None, exclusive=exclusive)
+
+
+def test_in_place_with_another_value_dtype(xp):
+    array = xp.asarray(np.full(300, 100, np.int8))
+    cumsum(array, out=array)
+    np.testing.assert_array_equal(xp.to_numpy(array), np.cumsum(np.full(300, 100)).astype(np.int8))
+
+
+# Accuracy and special values.
+
+
+def test_float32_ones_count_on(xp):
+    result = cumsum(xp.asarray(np.ones(2**24 + 2**10, np.float32)))
+    assert xp.to_numpy(result[-1025:]).astype(np.int64).max() == 2**24 + 2**10
+
+
+@pytest.mark.large
+def test_float32_ones_count_to_2_28(xp):
+    ones = xp.asarray(np.ones(2**28, np.float32))
+    cumsum(ones, out=ones)
+    assert xp.to_numpy(ones[-1:])[0] == 2**28
+
+
+@pytest.mark.large
+def test_more_than_2_31_elements(xp):
+    n = 2**31 + 5
+    ones = xp.asarray(np.ones(n, np.uint8))
+    cumsum(ones, dtype=np.uint8, out=ones)
+    assert xp.to_numpy(ones[-6:]).tolist() == [(n - i) % 256 for i in range(5, -1, -1)]
+
+
+@pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize == 2], ids=str)
+def test_halves_do_not_stagnate(xp, dtype):
+    """Adding ones in the type itself would stop at 2048 (float16) or 256 (bfloat16)."""
+    result = xp.to_numpy(cumsum(xp.asarray(np.ones(30_000, dtype)))).astype(np.float64)
+    count = np.arange(1.0, 30_001)
+    np.testing.assert_array_equal(result, count.astype(np.float32).astype(dtype).astype(np.float64))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("n", [5, 3000, 40_000])
+def test_nan_and_infinity_spread_forwards_only(xp, dtype, n):
+    values = np.ones(n, dtype)
+    at = n // 2
+    values[at] = np.nan
+    result = xp.to_numpy(cumprod(xp.asarray(values)))
+    assert (result[:at] == 1).all()
+    assert np.isnan(result[at:]).all()
+    values[at], values[-1] = np.inf, -np.inf
+    sums = xp.to_numpy(cumsum(xp.asarray(values))).astype(np.float64)
+    assert np.isfinite(sums[:at]).all()
+    assert np.isposinf(sums[at:-1]).all()
+    assert np.isnan(sums[-1])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("n", [1, 7, 5000])
+def test_negative_zero_is_kept(xp, dtype, n):
+    """An inclusive sum of negative zeros adds nothing else: no hidden +0 may turn the sign."""
+    result = xp.to_numpy(cumsum(xp.asarray(np.full(n, -0.0, dtype)))).astype(np.float64)
+    assert (result == 0).all()
+    assert np.signbit(result).all()
+    exclusive = xp.to_numpy(cumsum(xp.asarray(np.full(n, -0.0, dtype)), exclusive=True)).astype(np.float64)
+    assert not np.signbit(exclusive[0])
+
+
+@pytest.mark.parametrize(("dtype", "smallest"), [(np.float16, 2.0**-24), (np.float32, 2.0**-149), (np.float64, 2.0**-1074)])
+def test_subnormals_are_kept(xp, dtype, smallest):
+    steps = np.random.default_rng(13).integers(-3, 4, 400)
+    result = cumsum(xp.asarray((steps * smallest).astype(dtype)))
+    np.testing.assert_array_equal(xp.to_numpy(result).astype(np.float64), np.cumsum(steps) * smallest)
+    halved = cumprod(xp.asarray(np.array([smallest * 8, 0.5, 0.5, 0.5], dtype)))
+    np.testing.assert_array_equal(xp.to_numpy(halved).astype(np.float64), smallest * np.array([8, 4, 2, 1]))
+
+
+# Reproducibility.
+
+
+@operations
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("shape", [(300_007,), (7, 20_001), (20_001, 7)], ids=str)
+def test_same_bits_every_time(xp, operation, dtype, shape):
+    array = xp.asarray(values_for(operation, np.random.default_rng(14), shape, dtype))
+    for axis in range(len(shape)):
+        first = xp.to_numpy(SCANS[operation](array, axis))
+        for _ in range(3):
+            assert_same_bits(xp.to_numpy(SCANS[operation](array, axis)), first)
+
+
+@operations
+@exclusions
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
+@pytest.mark.parametrize("shape", [(100_003,), (3, 9001), (9001, 3), (20, 33, 40)], ids=str)
+def test_reverse_mirrors_forward(xp, operation, exclusive, dtype, shape):
+    values = values_for(operation, np.random.default_rng(15), shape, dtype)
+    for axis in range(len(shape)):
+        backward = SCANS[operation](xp.asarray(values), axis, reverse=True, exclusive=exclusive)
+        forward = SCANS[operation](xp.asarray(np.flip(values, axis)), axis, exclusive=exclusive)
+        assert_same_bits(xp.to_numpy(backward), np.flip(xp.to_numpy(forward), axis))
+
+
+# Segments.
+
+
+def segment_reference(operation, values, offsets, dtype, **options):
+    """Every segment scanned by itself, and the errors allowed."""
+    pieces = [
+        scan_reference(operation, values[start:end], dtype, **options)
+        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
+        if end > start
+    ] or [scan_reference(operation, values, dtype, **options)]
+    results, bounds = zip(*pieces, strict=True)
+    return np.concatenate(results), None if bounds[0] is None else np.concatenate(bounds)
+
+
+def check_segments(xp, operation, values, offsets, device_offsets=True, **options):
+    dtype = default_dtype(values.dtype)
+    out = Poisoned(xp, values.shape, dtype)
+    offsets = np.asarray(offsets)
+    given = xp.asarray(offsets) if device_offsets else offsets
+    assert SEGMENTED[operation](xp.asarray(values), given, out=out.array, **options) is out.array
+    assert_close(out.read(), *segment_reference(operation, values, offsets, dtype, **options))
+
+
+def random_offsets(rng, n, segments):
+    return np.concatenate([[0], np.sort(rng.integers(0, n + 1, segments - 1)), [n]])
+
+
+@operations
+@directions
+@exclusions
+@all_dtypes
+def test_segments_of_every_dtype(xp, operation, dtype, reverse, exclusive):
+    rng = np.random.default_rng(16)
+    values = values_for(operation, rng, (2000,), dtype)
+    check_segments(xp, operation, values, random_offsets(rng, 2000, 60), reverse=reverse, exclusive=exclusive)
+
+
+SEGMENTATIONS = {
+    "one": lambda n: [0, n],
+    "each element": lambda n: np.arange(n + 1),
+    "empty at both ends": lambda n: [0, 0, 0, n // 3, n // 3, n, n, n],
+    "one huge between tiny": lambda n: [*range(50), n - 49, *range(n - 48, n + 1)],
+    "skewed": lambda n: [0, *np.minimum(n, np.cumsum(2 ** np.arange(20))), n],
+    "pairs": lambda n: [*range(0, n, 2), n],
+}
+
+
+@pytest.mark.parametrize("segmentation", SEGMENTATIONS)
+@pytest.mark.parametrize("n", [100, 1024, 4097, 30_011])
+@directions
+@exclusions
+def test_segmentations(xp, segmentation, n, reverse, exclusive):
+    values = random(np.random.default_rng(n), (n,), np.int32)
+    check_segments(xp, "sum", values, SEGMENTATIONS[segmentation](n), reverse=reverse, exclusive=exclusive)
+
+
+def test_many_long_segments(xp):
+    rng = np.random.default_rng(17)
+    check_segments(xp, "sum", random(rng, (400_003,), np.float32), random_offsets(rng, 400_003, 37))
+
+
+def test_no_segments_and_only_empty_ones(xp):
+    check_segments(xp, "sum", np.zeros(0, np.float32), [0])
+    check_segments(xp, "product", np.zeros(0, np.float32), [0, 0, 0])
+
+
+@pytest.mark.parametrize("offsets_dtype", [np.int32, np.int64, np.uint32, np.uint64])
+def test_offsets_dtypes_on_host_and_device(xp, offsets_dtype):
+    values, offsets = np.arange(1, 10, dtype=np.int64), np.array([0, 4, 4, 9], offsets_dtype)
+    for device_offsets in (False, True):
+        check_segments(xp, "product", values, offsets, device_offsets)
+    assert xp.to_numpy(segmented_cumsum(xp.asarray(values), [0, 4, 4, 9])).tolist() == [1, 3, 6, 10, 5, 11, 18, 26, 35]
+
+
+def test_nan_stays_in_its_segment(xp):
+    values = np.ones(10_000, np.float32)
+    values[2500], values[7500] = np.nan, np.inf
+    result = xp.to_numpy(segmented_cumsum(xp.asarray(values), [0, 3000, 6000, 8000, 10_000]))
+    assert np.isfinite(result[:2500]).all()
+    assert np.isnan(result[2500:3000]).all()
+    assert np.isfinite(result[3000:7500]).all()
+    assert np.isinf(result[7500:8000]).all()
+    assert np.isfinite(result[8000:]).all()
+
+
+@all_patterns
+def test_layout_of_segments(xp, pattern):
+    rng = np.random.default_rng(18)
+    values, offsets = random(rng, (6000,), np.float32), random_offsets(rng, 6000, 20)
+    expected = xp.to_numpy(segmented_cumsum(xp.asarray(values), offsets))
+    out = Poisoned(xp, (6000,), np.float32, pattern)
+    segmented_cumsum(place(xp, values, pattern), place(xp, offsets, pattern), out=out.array)
+    assert_same_bits(out.read(), expected)
+
+
+@directions
+@exclusions
+def test_segments_in_place_are_reproducible(xp, reverse, exclusive):
+    rng = np.random.default_rng(19)
+    values, offsets = random(rng, (100_003,), np.float32), random_offsets(rng, 100_003, 300)
+    options = {"reverse": reverse, "exclusive": exclusive}
+    expected = xp.to_numpy(segmented_cumsum(xp.asarray(values), offsets, **options))
+    for _ in range(3):
+        array = xp.asarray(values)
+        segmented_cumsum(array, offsets, out=array, **options)
+        assert_same_bits(xp.to_numpy(array), expected)
