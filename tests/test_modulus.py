@@ -1,4 +1,4 @@
-"""The truncated modulus: exact values over whole types and special values, promotion, broadcasting, layouts, overlap."""
+"""The truncated modulus: exact values over whole types, special values, promotion, broadcasting, layouts, overlap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def truncated(dividend: int, divisor: int) -> int:
 
 
 def check(xp, x1, x2):
-    """Operands of one dtype into a poisoned output, compared bit for bit with Python's arithmetic (NaN with any NaN)."""
+    """Operands of one dtype into a poisoned output, bit for bit what Python computes, any NaN for NaN."""
     out = Poisoned(xp, np.broadcast_shapes(x1.shape, x2.shape), x1.dtype)
     assert fmod(xp.asarray(x1), xp.asarray(x2), out=out.array) is out.array
     pairs = np.broadcast(x1, x2)
@@ -69,7 +69,6 @@ def interesting_floats(dtype):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_special_floats_against_each_other(xp, dtype):
     values = interesting_floats(dtype)
-    assert np.isnan(values.astype(np.float64)).any()
     check(xp, values[:, None], values[None, :])
 
 

@@ -201,7 +201,11 @@ def test_scale_and_bias_broadcast(xp, scale_shape, bias_shape, axes):
 @all_patterns
 def test_layout_of_scale_and_bias(xp, pattern):
     rng = np.random.default_rng(9)
-    x, scale, bias = random(rng, (6, 35, 9), np.float32), random(rng, (35, 9), np.float32), random(rng, (9,), np.float32)
+    x, scale, bias = (
+        random(rng, (6, 35, 9), np.float32),
+        random(rng, (35, 9), np.float32),
+        random(rng, (9,), np.float32),
+    )
     expected = mean_variance_normalization(xp.asarray(x), xp.asarray(scale), xp.asarray(bias), axes=(0, 2))
     placed = place(xp, scale, pattern), place(xp, bias, pattern)
     assert_same_bits(
@@ -401,7 +405,6 @@ def test_same_bits_every_time(xp, shape, axes):
 # Activations: DirectML's formulas, written down again in long double.
 
 
-
 def normal_cdf(x):
     """By Marsaglia's series near 0 and the continued fraction of Mills' ratio in the tails."""
     density = np.exp(-x * x / 2) / np.sqrt(2 * np.arccos(np.longdouble(-1)))
@@ -564,7 +567,11 @@ def channels(values, ndim):
 @pytest.mark.parametrize("shape", [(3, 4, 30), (2, 5, 6, 7), (2, 3, 2, 3, 4)], ids=str)
 def test_instance_norm(xp, shape):
     rng = np.random.default_rng(29)
-    x, weight, bias = random(rng, shape, np.float32), random(rng, shape[1], np.float32), random(rng, shape[1], np.float32)
+    x, weight, bias = (
+        random(rng, shape, np.float32),
+        random(rng, shape[1], np.float32),
+        random(rng, shape[1], np.float32),
+    )
     axes = tuple(range(2, len(shape)))
     expected, bound = normalization_reference(x, axes, channels(weight, x.ndim), channels(bias, x.ndim))
     out = Poisoned(xp, shape, np.float32)
@@ -615,9 +622,7 @@ def test_batch_norm(xp, shape, dtype):
     unit, n = accumulator_roundoff(dtype), group_size(shape, axes)
     assert mean.dtype == variance.dtype == dtype
     allowed = (additions(n) + 4) * unit * np.sqrt(variance_reference)
-    assert_close(
-        xp.to_numpy(mean), mean_reference.reshape(-1), rounded(mean_reference, allowed, dtype).reshape(-1)
-    )
+    assert_close(xp.to_numpy(mean), mean_reference.reshape(-1), rounded(mean_reference, allowed, dtype).reshape(-1))
     allowed = 2 * (additions(n) + 4) * unit * variance_reference
     assert_close(
         xp.to_numpy(variance), variance_reference.reshape(-1), rounded(variance_reference, allowed, dtype).reshape(-1)
