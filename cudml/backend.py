@@ -89,6 +89,6 @@ def _cpu() -> Backend:
 
 
 def _cuda() -> Backend:
-    from cudml import cuda
+    from cudml.cuda.backend import BACKEND
 
-    return cuda.BACKEND
+    return BACKEND

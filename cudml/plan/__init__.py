@@ -1,0 +1,24 @@
+"""From a spec and the layouts of its arrays to a plan: pure, without CuPy or a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudml.plan.modulus import plan_modulus
+from cudml.plan.normalization import plan_moments, plan_normalization
+from cudml.plan.plan import Plan
+from cudml.plan.scan import plan_scan, plan_segmented_scan
+from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan, Spec
+
+_PLANNERS: dict[type, Any] = {
+    Scan: plan_scan,
+    SegmentedScan: plan_segmented_scan,
+    Moments: plan_moments,
+    Normalization: plan_normalization,
+    Modulus: plan_modulus,
+}
+
+
+def make_plan(spec: Spec, arrays: dict[str, Any]) -> Plan:
+    """The plan of `spec` on arrays of the given layouts; one number in place of an array is given as its dtype."""
+    return _PLANNERS[type(spec)](spec, arrays)

@@ -42,5 +42,6 @@ class Activation:
     def named(cls, name: str) -> Activation:
         """The activation of that name with its default parameters."""
         if name not in PARAMETERS:
-            raise ValueError(f"activation is {name!r}; it must be None, one of cudml.dml's activation descs or one of {', '.join(PARAMETERS)}")
+            names = ", ".join(PARAMETERS)
+            raise ValueError(f"activation is {name!r}; it must be None, one of cudml.dml's activations or one of {names}")
         return cls(name, tuple(PARAMETERS[name].values()))

@@ -51,7 +51,7 @@ class SegmentedScan:
 class Moments:
     """Mean and variance over axes.
 
-    Arrays: `input`, `mean`, `variance`; the results keep the reduced axes with size 1.
+    Arrays: `input`, `mean`, `variance`; the results are C-contiguous and keep the reduced axes with size 1.
     """
 
     axes: tuple[int, ...]
@@ -64,8 +64,9 @@ class Moments:
 class Normalization:
     """activation(scale * (input - mean) / sqrt(variance + epsilon) + bias), the statistics taken over axes.
 
-    Arrays: `input`, `output`; optional inputs `scale` and `bias`, broadcast to the input's shape; optional outputs
-    `mean` and `variance` (the population's), which keep the reduced axes with size 1.
+    Arrays: `input`, `output`; optional inputs `scale` and `bias`, which are broadcast to the input's shape
+    (either may be a NumPy scalar); optional outputs `mean` and `variance` (the population's), C-contiguous, which keep
+    the reduced axes with size 1.
     """
 
     axes: tuple[int, ...]
@@ -78,7 +79,8 @@ class Normalization:
 class Modulus:
     """The remainder of a division truncated towards zero, with the dividend's sign.
 
-    Arrays: `dividend`, `divisor` (broadcast to the output's shape; either may be a NumPy scalar instead), `output`.
+    Arrays: `dividend`, `divisor`, `output`. The operands are broadcast to the output's shape; either may be a NumPy
+    scalar instead.
     """
 
     dtype: np.dtype

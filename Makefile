@@ -1,0 +1,67 @@
+# Two commands for newcomers: `make demo` and `make test`. Every target sets up .venv by itself; nothing is installed
+# outside it. PYTHON=/path/to/python3 picks another interpreter for a new .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Setuptools warns of every editable installation; nothing is wrong with one.
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The extra that brings the CuPy for this machine's driver; empty without a GPU.
+GPU = $(shell $(PYTHON) cudml/driver.py)
+comma := ,
+AND_GPU = $(if $(GPU),$(comma)$(GPU))
+
+# Without a GPU the tests still compile every kernel, and CuPy brings the bindings of the compiler.
+CUPY = $(or $(GPU),cuda13)
+
+# More workers than this would only compete for one GPU's memory.
+WORKERS := auto --maxprocesses=8
+
+.PHONY: help demo test check bench docs clean
+help:
+	@echo "make demo    the four operators on a photograph and on share prices; writes demo.png"
+	@echo "make test    all tests, on the GPU too where there is one"
+	@echo "make check   ruff and mypy"
+	@echo "make bench   measures the kernels against a copy and other libraries (needs a GPU)"
+	@echo "make docs    the reference of all functions, in build/docs"
+	@echo "make clean   removes .venv and everything that was built"
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python -m cudml.demo
+
+test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+check: $(VENV)/check.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks.run --out benchmarks/results/local.json
+	$(BIN)/python -m pytest benchmarks
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/pdoc cudml !cudml.demo --output-directory build/docs
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info demo.png
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+
+$(VENV)/created.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "cudml needs Python 3.10 or newer; choose one with: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	    { echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu it needs: apt install python3-venv"; exit 1; }
+	$(PIP) --upgrade pip
+	@touch $@
+
+# A stamp per target, so that the demo does not wait for the tests' packages. All of them depend on setup.cfg.
+$(VENV)/demo.stamp: EXTRAS = demo$(AND_GPU)
+$(VENV)/test.stamp: EXTRAS = test,$(CUPY)
+$(VENV)/check.stamp: EXTRAS = dev
+$(VENV)/bench.stamp: EXTRAS = bench,$(CUPY)
+$(VENV)/docs.stamp: EXTRAS = docs
+$(VENV)/%.stamp: setup.cfg pyproject.toml | $(VENV)/created.stamp
+	$(PIP) --editable '.[$(EXTRAS)]'
+	@touch $@

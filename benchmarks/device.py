@@ -1,0 +1,190 @@
+"""How calls are timed: on the GPU by events, on the host for dry runs by the clock."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.case import Call
+
+REPEATS = 12
+#: A call that takes longer than this is not repeated.
+TOO_SLOW_SECONDS = 0.5
+#: Small calls are measured over so many sets of buffers, one after the other, that the caches do not help.
+ROTATIONS = 32
+
+_HOST_ROUNDS = 5
+_HOST_CALLS = 500
+
+
+class Device(Protocol):
+    """What the runner needs of a device."""
+
+    @property
+    def xp(self) -> Any:
+        """The module of its arrays: NumPy or CuPy."""
+
+    def facts(self) -> dict[str, str]:
+        """The values of gpu, driver, cuda and cupy in the results."""
+
+    def copy(self, nbytes: int) -> Call:
+        """A copy that reads and writes `nbytes` in all."""
+
+    def milliseconds(self, calls: Sequence[Call]) -> float:
+        """The device's time of one of these calls, median of several, after a warm-up."""
+
+    def host_microseconds(self, call: Call) -> float:
+        """The host's time of a call among many that are enqueued back to back."""
+
+    def free_memory(self) -> None:
+        """Gives cached memory back."""
+
+
+class Gpu:
+    """Times on a stream of its own, so that work can be captured into graphs."""
+
+    def __init__(self) -> None:
+        self.xp = importlib.import_module("cupy")
+        self._cuda = self.xp.cuda
+        self._stream = self._cuda.Stream(non_blocking=True)
+        self._stream.use()
+        peers.use_stream(self._stream.ptr)
+
+    def facts(self) -> dict[str, str]:
+        runtime = self._cuda.runtime
+        version = runtime.runtimeGetVersion()
+        return {
+            "gpu": runtime.getDeviceProperties(self._cuda.Device().id)["name"].decode(),
+            "driver": _driver_version() or str(runtime.driverGetVersion()),
+            "cuda": f"{version // 1000}.{version % 1000 // 10}",
+            "cupy": self.xp.__version__,
+        }
+
+    def copy(self, nbytes: int) -> Call:
+        source = self.xp.zeros(nbytes // 2, self.xp.uint8)
+        target = self.xp.empty_like(source)
+        pointers, size, stream = (target.data.ptr, source.data.ptr), nbytes // 2, self._stream.ptr
+        kind, enqueue = self._cuda.runtime.memcpyDeviceToDevice, self._cuda.runtime.memcpyAsync
+
+        def copy(_keep_alive: Any = (source, target)) -> None:
+            enqueue(*pointers, size, kind, stream)
+
+        return copy
+
+    def milliseconds(self, calls: Sequence[Call]) -> float:
+        """Large calls are timed one by one. Small ones are captured into a graph and replayed, so that the time of
+        the host and of launches one by one is left out."""
+        warm_up = self._seconds(calls[0])
+        if warm_up > TOO_SLOW_SECONDS:
+            return self._slow_milliseconds(calls[0], warm_up)
+        for call in calls[1:]:
+            call()
+        if len(calls) == 1:
+            return self._median(calls[0])
+        return self._median(self._sequence(calls)) / len(calls)
+
+    def host_microseconds(self, call: Call) -> float:
+        def seconds() -> float:
+            self._stream.synchronize()
+            return _seconds_per_call(call)
+
+        return _median_microseconds(seconds)
+
+    def free_memory(self) -> None:
+        self._stream.synchronize()
+        self.xp.get_default_memory_pool().free_all_blocks()
+        peers.free_memory()
+
+    def _seconds(self, call: Call) -> float:
+        self._stream.synchronize()
+        start = time.perf_counter()
+        call()
+        self._stream.synchronize()
+        return time.perf_counter() - start
+
+    def _slow_milliseconds(self, call: Call, first: float) -> float:
+        """The first call may have compiled something; a second one is worth it unless it would take seconds."""
+        return 1e3 * (self._seconds(call) if first < 10 * TOO_SLOW_SECONDS else first)
+
+    def _median(self, call: Call) -> float:
+        pairs = [(self._cuda.Event(), self._cuda.Event()) for _ in range(REPEATS)]
+        for start, end in pairs:  # without waiting in between, so that the host stays ahead of the GPU
+            start.record(self._stream)
+            call()
+            end.record(self._stream)
+        self._stream.synchronize()
+        return statistics.median(self._cuda.get_elapsed_time(start, end) for start, end in pairs)
+
+    def _sequence(self, calls: Sequence[Call]) -> Call:
+        """All calls as one: a graph, or a plain loop for libraries that cannot be captured."""
+        self._stream.synchronize()
+        self._stream.begin_capture()
+        failure: Exception | None = None
+        try:
+            for call in calls:
+                call()
+        except Exception as error:  # a capture has to be ended whatever went wrong
+            failure = error
+        try:
+            graph = self._stream.end_capture()
+        except self._cuda.runtime.CUDARuntimeError as error:
+            failure = error
+        if failure is None:
+            return lambda: graph.launch(self._stream)
+        print(f"    not captured in a graph, so the host's time counts too: {failure}")
+        return lambda: [call() for call in calls]
+
+
+class Host:
+    """NumPy and the clock: shows that the cases, the runner and the report work, and measures nothing of interest."""
+
+    xp = np
+
+    def facts(self) -> dict[str, str]:
+        return {"gpu": f"none ({platform.machine()})", "driver": "none", "cuda": "none", "cupy": "none"}
+
+    def copy(self, nbytes: int) -> Call:
+        source = np.zeros(nbytes // 2, np.uint8)
+        target = np.empty_like(source)
+        return lambda: np.copyto(target, source)
+
+    def milliseconds(self, calls: Sequence[Call]) -> float:
+        start = time.perf_counter()
+        for call in calls:
+            call()
+        return (time.perf_counter() - start) * 1e3 / len(calls)
+
+    def host_microseconds(self, call: Call) -> float:
+        return self.milliseconds([call]) * 1e3
+
+    def free_memory(self) -> None:
+        """NumPy caches nothing."""
+
+
+def _seconds_per_call(call: Call) -> float:
+    start = time.perf_counter()
+    for _ in range(_HOST_CALLS):
+        call()
+    return (time.perf_counter() - start) / _HOST_CALLS
+
+
+def _median_microseconds(seconds: Callable[[], float]) -> float:
+    return statistics.median(seconds() for _ in range(_HOST_ROUNDS)) * 1e6
+
+
+def _driver_version() -> str | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    return answer.stdout.splitlines()[0].strip() if answer.returncode == 0 and answer.stdout else None

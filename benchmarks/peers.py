@@ -1,0 +1,128 @@
+"""The same computations by CuPy and, where it is installed, by torch. Absent libraries are left out."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Arrays, Call, Case
+
+
+def scan(case: Case, arrays: Arrays) -> dict[str, Call]:
+    """cupy.cumsum and torch.cumsum, or the products."""
+    a, out = arrays["a"], arrays["out"]
+    found: dict[str, Call] = {}
+    if cupy := _cupy(a):
+        function = getattr(cupy, case.op)
+        found["cupy"] = lambda: function(a, axis=case.axis, dtype=case.dtype, out=out)
+    if torch := _torch(a):
+        torch_function, tensors = getattr(torch, case.op), _tensors(arrays)
+        found["torch"] = lambda: torch_function(tensors["a"], case.axis, dtype=tensors["a"].dtype, out=tensors["out"])
+    return found
+
+
+def modulus(case: Case, arrays: Arrays) -> dict[str, Call]:
+    """cupy.fmod, torch.fmod, and torch.add as what three streams of memory allow."""
+    x1, x2, out = arrays["x1"], arrays["x2"], arrays["out"]
+    found: dict[str, Call] = {}
+    if cupy := _cupy(x1):
+        # CuPy's fmod of integers goes through floats; its remainder costs the same as a truncated one would.
+        function = cupy.fmod if np.dtype(case.dtype).kind == "f" else cupy.remainder
+        found["cupy"] = lambda: function(x1, x2, out=out)
+    if torch := _torch(x1):
+        tensors = _tensors(arrays)
+        found["torch"] = lambda: torch.fmod(tensors["x1"], tensors["x2"], out=tensors["out"])
+        found["torch_add"] = lambda: torch.add(tensors["x1"], tensors["x2"], out=tensors["out"])
+    return found
+
+
+def normalization(case: Case, arrays: Arrays) -> dict[str, Call]:
+    """The formula in CuPy, and torch's own norm where it has one for these axes."""
+    found: dict[str, Call] = {}
+    if cupy := _cupy(arrays["x"]):
+        found["cupy"] = lambda: _formula(cupy.sqrt, arrays, case.axis)
+    if torch := _torch(arrays["x"]):
+        own = _torch_norm(torch, case, _tensors(arrays))
+        if own is not None:
+            found["torch"] = own
+    return found
+
+
+def compiled_normalization(case: Case, arrays: Arrays) -> dict[str, Call]:
+    """The formula through torch.compile."""
+    torch = _torch(arrays["x"])
+    if torch is None:
+        return {}
+    axes = case.axis
+
+    def formula(x: Any, scale: Any, bias: Any) -> Any:
+        variance, mean = torch.var_mean(x.float(), dim=axes, correction=0, keepdim=True)
+        return ((x.float() - mean) * torch.rsqrt(variance + 1e-5) * scale + bias).to(x.dtype)
+
+    tensors = _tensors(arrays)
+    operands = [tensors[name] for name in ("x", "scale", "bias")]
+    compiled = torch.compile(formula, dynamic=False)
+    return {"torch_compile": lambda: compiled(*operands)}
+
+
+def use_stream(pointer: int) -> None:
+    """Lets torch enqueue on the stream that everything else is measured on."""
+    if torch := _installed_torch():
+        torch.cuda.set_stream(torch.cuda.ExternalStream(pointer))
+
+
+def free_memory() -> None:
+    """Gives torch's cached blocks back to the driver."""
+    if torch := _installed_torch():
+        torch.cuda.empty_cache()
+
+
+def _formula(sqrt: Any, arrays: Arrays, axes: Any) -> Any:
+    x = arrays["x"]
+    mean = x.mean(axis=axes, keepdims=True)
+    variance = x.var(axis=axes, keepdims=True)
+    return (x - mean) / sqrt(variance + x.dtype.type(1e-5)) * arrays["scale"] + arrays["bias"]
+
+
+def _torch_norm(torch: Any, case: Case, tensors: Mapping[str, Any]) -> Call | None:
+    functional = torch.nn.functional
+    x, scale, bias = tensors["x"], tensors["scale"].flatten(), tensors["bias"].flatten()
+    axes = (case.axis,) if isinstance(case.axis, int) else case.axis
+    last, feature = x.ndim - 1, len(scale)
+    if axes == (last,) and feature == x.shape[-1]:
+        return lambda: functional.layer_norm(x, (feature,), scale, bias)
+    if axes == tuple(range(1, x.ndim)):
+        grouped = x.view(x.shape[0], feature, -1)
+        return lambda: functional.group_norm(grouped, 1, scale, bias)
+    if axes == tuple(range(2, x.ndim)):
+        return lambda: functional.instance_norm(x, weight=scale, bias=bias)
+    if axes == (0, *range(2, x.ndim)):
+        return lambda: functional.batch_norm(x, None, None, scale, bias, training=True)
+    return None
+
+
+def _cupy(array: Any) -> Any:
+    return None if isinstance(array, np.ndarray) else importlib.import_module("cupy")
+
+
+def _torch(array: Any) -> Any:
+    return None if isinstance(array, np.ndarray) else _installed_torch()
+
+
+@cache
+def _installed_torch() -> Any:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
+
+
+def _tensors(arrays: Arrays) -> dict[str, Any]:
+    """The same memory as torch tensors."""
+    torch = _installed_torch()
+    return {name: torch.from_dlpack(array) for name, array in arrays.items()}

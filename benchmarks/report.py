@@ -1,0 +1,78 @@
+"""The results as a JSON file and as a table."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.case import Case
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+
+
+def kernels_sha256(folder: Path = KERNELS) -> str:
+    """Identifies the kernels that were measured: paths and contents of all .cu and .cuh files, in sorted order."""
+    digest = hashlib.sha256()
+    files = [path for path in folder.rglob("*") if path.suffix in (".cu", ".cuh")]
+    for name in sorted(path.relative_to(folder).as_posix() for path in files):
+        digest.update(name.encode() + b"\0" + (folder / name).read_bytes())
+    return digest.hexdigest()
+
+
+class Report:
+    """Records in the order in which their cases were first measured."""
+
+    def __init__(self, facts: dict[str, str], path: Path) -> None:
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        self._head = {**facts, "date": today, "kernels_sha256": kernels_sha256()}
+        self._records: dict[str, dict[str, Any]] = {}
+        self._path = path
+
+    def add(self, case: Case, copy_ms: float, ms: float, host_us: float | None = None) -> None:
+        """Adds the time of cudml, and of a copy of the same bytes in the same run."""
+        record = {
+            "op": case.op,
+            "dtype": case.dtype,
+            "shape": list(case.shape),
+            "axis": list(case.axis) if isinstance(case.axis, tuple) else case.axis,
+            "options": case.options,
+            "bytes": case.bytes,
+            "copy_ms": copy_ms,
+            "ms": ms,
+            "copy_fraction": copy_ms / ms,
+            "peers_ms": {},
+        }
+        self._records[str(case)] = record if host_us is None else {**record, "host_us": host_us, "peers_host_us": {}}
+
+    def add_peer(self, case: Case, name: str, ms: float, host_us: float | None = None) -> None:
+        """Adds the time of another library to a case that was added before."""
+        record = self._records[str(case)]
+        record["peers_ms"][name] = ms
+        if host_us is not None:
+            record["peers_host_us"][name] = host_us
+
+    def has(self, case: Case) -> bool:
+        return str(case) in self._records
+
+    def write(self) -> None:
+        """Replaces the file as a whole, so that an interrupted run leaves a valid one."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._path.with_suffix(".partial")
+        partial.write_text(json.dumps({**self._head, "cases": list(self._records.values())}, indent=1) + "\n")
+        partial.replace(self._path)
+
+    def table(self) -> str:
+        """A line per case: percent of the copy's speed, then the same of the other libraries."""
+        lines = [f"{'percent of the speed of a copy':<84}{'cudml':>7}  others"]
+        return "\n".join([*lines, *(_line(name, record) for name, record in self._records.items())])
+
+
+def _line(name: str, record: dict[str, Any]) -> str:
+    others = [f"{peer} {100 * record['copy_ms'] / ms:.1f}" for peer, ms in record["peers_ms"].items()]
+    if "host_us" in record:
+        others.append(f"host {record['host_us']:.1f} us")
+        others += [f"{peer} {us:.1f} us" for peer, us in record["peers_host_us"].items()]
+    return f"{name:<84}{100 * record['copy_fraction']:>7.1f}  {', '.join(others)}".rstrip()

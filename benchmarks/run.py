@@ -1,0 +1,115 @@
+"""Measures all cases and writes the results: `python -m benchmarks.run --out FILE`.
+
+cudml comes first in every case, the other libraries while the time lasts, and what has to be compiled last. The file
+is written after each case, so that a run that is cut short loses little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from benchmarks import modulus, normalization, scan
+from benchmarks.case import Arrays, Call, Case, Family
+from benchmarks.device import ROTATIONS, Device, Gpu, Host
+from benchmarks.report import Report
+
+FAMILIES: dict[str, Family] = {"scan": scan, "normalization": normalization, "modulus": modulus}
+
+Peers: TypeAlias = Callable[[Case, Arrays], dict[str, Call]]
+
+
+class Run:
+    """One pass over the cases after the other on a device."""
+
+    def __init__(self, device: Device, report: Report, families: Sequence[Family], shrink: bool = False) -> None:
+        self._device = device
+        self._report = report
+        self._families = families
+        self._shrink = shrink
+        self.failures = 0
+
+    def measure_ours(self) -> None:
+        """cudml and the copy; every case is measured, however long it takes."""
+        for family in self._families:
+            for case in self._cases(family):
+                self.failures += not self._attempt(f"{case}", partial(self._ours, family, case))
+
+    def measure_peers(self, deadline: float) -> None:
+        """The other libraries, those that compile first last, until the deadline."""
+        for kind in ("peers", "compiled_peers"):
+            for family in self._families:
+                for case in filter(self._report.has, self._cases(family)):
+                    if time.monotonic() > deadline:
+                        print("out of time: the remaining measurements of other libraries are left out")
+                        return
+                    self._attempt(f"peers of {case}", partial(self._peers, family, case, getattr(family, kind)))
+
+    def _cases(self, family: Family) -> Iterator[Case]:
+        return (case.shrunk() if self._shrink else case for case in family.CASES)
+
+    def _ours(self, family: Family, case: Case) -> None:
+        device = self._device
+        copies = [device.copy(case.bytes) for _ in range(_rotations(case))]
+        calls = [family.ours(case, family.arrays(case, device.xp)) for _ in range(_rotations(case))]
+        before, ms, after = device.milliseconds(copies), device.milliseconds(calls), device.milliseconds(copies)
+        host_us = device.host_microseconds(calls[0]) if case.is_host_bound else None
+        self._report.add(case, (before + after) / 2, ms, host_us)
+        self._report.write()
+
+    def _peers(self, family: Family, case: Case, peers: Peers) -> None:
+        sets = [peers(case, family.arrays(case, self._device.xp)) for _ in range(_rotations(case))]
+        for name in sets[0]:
+            calls = [calls_of_set[name] for calls_of_set in sets]
+            self._attempt(f"    by {name}", partial(self._peer, case, name, calls))
+
+    def _peer(self, case: Case, name: str, calls: Sequence[Call]) -> None:
+        ms = self._device.milliseconds(calls)
+        host_us = self._device.host_microseconds(calls[0]) if case.is_host_bound else None
+        self._report.add_peer(case, name, ms, host_us)
+        self._report.write()
+
+    def _attempt(self, what: str, measure: Callable[[], None]) -> bool:
+        """Whether it could be measured; one case that fails must not cost the others."""
+        start = time.monotonic()
+        try:
+            measure()
+        except Exception as error:
+            print(f"FAILED     {what}: {type(error).__name__}: {error}", flush=True)
+            return False
+        print(f"{time.monotonic() - start:7.2f} s  {what}", flush=True)
+        self._device.free_memory()
+        return True
+
+
+def _rotations(case: Case) -> int:
+    return ROTATIONS if case.is_small else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line says and returns the exit code: 1 when cudml could not be measured somewhere."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--only", choices=FAMILIES, action="append", help="only this family; may be repeated")
+    parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no peer is begun")
+    parser.add_argument("--no-peers", action="store_true", help="only cudml and the copy")
+    parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
+    options = parser.parse_args(arguments)
+    deadline = time.monotonic() + options.time_budget
+    device: Device = Host() if options.dry_run else Gpu()
+    report = Report(device.facts(), options.out)
+    run = Run(device, report, [FAMILIES[name] for name in options.only or FAMILIES], shrink=options.dry_run)
+    run.measure_ours()
+    if not options.no_peers:
+        run.measure_peers(deadline)
+    print(report.table())
+    return 1 if run.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

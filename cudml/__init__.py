@@ -1,0 +1,37 @@
+"""Four DirectML operators for CuPy and NumPy arrays: running sums and products, normalization and modulus.
+
+The functions take what NumPy's and CuPy's functions of the same name take. CuPy arrays (and any array that exports
+CUDA memory) are computed on the GPU by hand-written kernels, NumPy arrays on the CPU:
+
+>>> import numpy as np
+>>> import cudml
+>>> cudml.cumsum(np.array([2, 1, 3, 5]), exclusive=True)
+array([0, 2, 3, 6])
+
+`cudml.dml` has the same operators as DirectML's descriptors. Importing the package imports neither CuPy nor a kernel;
+both are loaded when the first array on a GPU is met.
+"""
+
+from cudml import dml
+from cudml.modulus import fmod
+from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
+from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segmented_cumprod, segmented_cumsum
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "batch_norm",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "dml",
+    "fmod",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "mean_var",
+    "mean_variance_normalization",
+    "segmented_cumprod",
+    "segmented_cumsum",
+]

@@ -1,0 +1,82 @@
+"""The CUDA backend: CuPy arrays, planned and launched on their device and its current stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from cudml.cuda.launcher import launch
+from cudml.plan import make_plan
+from cudml.plan.layout import ArrayLayout, alignment_of
+from cudml.plan.plan import Plan
+from cudml.plan.spec import Spec
+
+
+class CudaBackend:
+    """Computes specs on CuPy arrays and on whatever CuPy takes without a copy."""
+
+    name = "CUDA"
+
+    def asarray(self, value: Any) -> cupy.ndarray:
+        if isinstance(value, cupy.ndarray):
+            return value
+        if hasattr(value, "__cuda_array_interface__"):
+            return cupy.asarray(value)
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            return cupy.from_dlpack(value)
+        return cupy.asarray(value)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: cupy.ndarray) -> cupy.ndarray:
+        with like.device:
+            return cupy.empty(shape, dtype)
+
+    def to_host(self, array: cupy.ndarray) -> np.ndarray | None:
+        """A copy on the host, which waits for the stream; None while the stream is being captured."""
+        with array.device:
+            return None if cupy.cuda.get_current_stream().is_capturing() else cupy.asnumpy(array)
+
+    def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
+        run_plan(spec, arrays, launch)
+
+
+def run_plan(spec: Spec, arrays: Mapping[str, Any], launch: Callable[[Plan, Mapping[str, Any]], None]) -> None:
+    """Makes or recalls the plan of a call and hands it to `launch` on the device of the arrays."""
+    present = {name: array for name, array in arrays.items() if array is not None}
+    device = common_device(present)
+    plan = _plan(spec, tuple((name, layout_of(array)) for name, array in present.items()))
+    if plan.launches:
+        with device:
+            launch(plan, present)
+
+
+@lru_cache(maxsize=4096)
+def _plan(spec: Spec, layouts: tuple[tuple[str, ArrayLayout | np.dtype], ...]) -> Plan:
+    return make_plan(spec, dict(layouts))
+
+
+def layout_of(array: Any) -> ArrayLayout | np.dtype:
+    """The layout of an array; a NumPy scalar is known by its dtype alone."""
+    if isinstance(array, np.generic):
+        return array.dtype
+    return ArrayLayout(array.shape, array.strides, array.dtype, alignment_of(array.data.ptr))
+
+
+def common_device(arrays: Mapping[str, Any]) -> cupy.cuda.Device:
+    """The device that all arrays are on; ValueError if there are two."""
+    found: dict[int, str] = {}
+    for name, array in arrays.items():
+        if isinstance(array, cupy.ndarray):
+            found.setdefault(array.device.id, name)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise ValueError(
+            f"{first} is on GPU {one} and {second} on GPU {other}; copy one of them to the other's device first"
+        )
+    return cupy.cuda.Device(next(iter(found)))
+
+
+BACKEND = CudaBackend()

@@ -1,0 +1,54 @@
+"""From kernel sources to a cubin, through NVRTC and without a GPU.
+
+CuPy's own RawModule appends -ftz=true to whatever it compiles from source, which flushes subnormals. Compiled here and
+loaded as a cubin, a kernel keeps them.
+"""
+
+from __future__ import annotations
+
+from cudml.cuda import sources
+
+#: Products and sums are not contracted: a kernel that wants a fused multiply-add asks for it by name, so a result does
+#: not depend on what a compiler found worth fusing for one architecture.
+OPTIONS = ("-std=c++17", "-fmad=false")
+
+Constants = tuple[tuple[str, str], ...]
+
+
+class CompileError(RuntimeError):
+    """A kernel did not compile; the message holds the compiler's log."""
+
+
+def compile_options(constants: Constants, architecture: str) -> tuple[str, ...]:
+    """All options of a compilation. `architecture` is like "sm_90"."""
+    return (f"-arch={architecture}", *OPTIONS, *(f"-D{name}={value}" for name, value in constants))
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """The version of the NVRTC that is loaded."""
+    from cupy_backends.cuda.libs import nvrtc
+
+    return nvrtc.getVersion()
+
+
+def compile_cubin(name: str, constants: Constants, architecture: str) -> tuple[bytes, str]:
+    """The cubin of kernels/`name` compiled with the given constants, and the compiler's log (empty: no warning)."""
+    from cupy_backends.cuda.libs import nvrtc
+
+    headers = sources.headers()
+    program = nvrtc.createProgram(
+        sources.source(name),
+        name,
+        [text.encode() for text in headers.values()],
+        [header.encode() for header in headers],
+    )
+    try:
+        options = compile_options(constants, architecture)
+        try:
+            nvrtc.compileProgram(program, options)
+        except nvrtc.NVRTCError as error:
+            log = nvrtc.getProgramLog(program)
+            raise CompileError(f"{name} does not compile with {' '.join(options)} ({error}):\n{log}") from None
+        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program).strip("\0 \n")
+    finally:
+        nvrtc.destroyProgram(program)

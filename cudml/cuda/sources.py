@@ -1,0 +1,28 @@
+"""The kernels' sources: kernels/ beside the package in a checkout, inside it in an installed wheel."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def kernels_folder() -> Path:
+    """The folder that holds the .cu and .cuh files."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "kernels", package.parent / "kernels"):
+        if (folder / "scan.cu").is_file():
+            return folder
+    raise FileNotFoundError(f"no kernels in {package / 'kernels'} or {package.parent / 'kernels'}; reinstall cudml")
+
+
+@cache
+def headers() -> dict[str, str]:
+    """All headers by the name under which kernels include them."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(kernels_folder().glob("*.cuh"))}
+
+
+@cache
+def source(name: str) -> str:
+    """The text of a .cu file."""
+    return (kernels_folder() / name).read_text(encoding="utf-8")

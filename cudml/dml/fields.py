@@ -1,0 +1,91 @@
+"""How the fields of a desc are taken from Python: a field names its conversion, a wrong Python type is a TypeError.
+
+Conversions make values comparable and hashable (sequences become tuples, NumPy scalars Python numbers). They do not
+judge values: a size of 0 or an axis out of range is constructed as it is, and `validate` reports it with the rest.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import fields
+from enum import IntEnum, IntFlag
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cudml.dml.enums import OperatorType
+
+Conversion = Callable[[str, Any], Any]
+
+
+class Desc:
+    """A frozen dataclass whose fields are converted by the conversion in their metadata."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            if convert := field.metadata.get("convert"):
+                object.__setattr__(self, field.name, convert(field.name, getattr(self, field.name)))
+
+
+class OperatorDesc(Desc):
+    """A desc of an operator: DML_OPERATOR_DESC, whose Type is a constant of the class."""
+
+    operator_type: ClassVar[OperatorType]
+
+
+def taken_as(conversion: Conversion) -> dict[str, Conversion]:
+    """The metadata of a field that is taken with `conversion`."""
+    return {"convert": conversion}
+
+
+def optional(conversion: Conversion) -> Conversion:
+    """`conversion`, except that None stays None."""
+    return lambda name, value: None if value is None else conversion(name, value)
+
+
+def integer(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be an integer") from None
+
+
+def integers(name: str, value: Any) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(item) for item in value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a sequence of integers, for example (1, 1, 3, 4)") from None
+
+
+def number(name: str, value: Any) -> float:
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{name} is {value!r}; it must be a real number")
+
+
+def boolean(name: str, value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_, int)):
+        return bool(value)
+    raise TypeError(f"{name} is {value!r}; it must be True or False")
+
+
+def member_of(enum: type[IntEnum | IntFlag], example: str) -> Conversion:
+    """Takes a member of `enum`, or its number as C programs write it."""
+
+    def convert(name: str, value: Any) -> Any:
+        if isinstance(value, enum) or (type(value) is int and value in enum.__members__.values()):
+            return enum(value)
+        raise TypeError(f"{name} is {value!r}; it must be a member of {enum.__name__}, for example {example}")
+
+    return convert
+
+
+def instance_of(cls: type) -> Conversion:
+    def convert(name: str, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        raise TypeError(f"{name} is {value!r}; it must be a {cls.__name__}")
+
+    return convert

@@ -1,0 +1,48 @@
+"""What the NVIDIA driver says about itself, asked without CuPy.
+
+Run as a script (`python cudml/driver.py`, which needs no installed package) it prints the extra of cudml that fits the
+driver, or nothing where there is no GPU. The Makefile installs what it prints.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+_NEWEST_EXTRA = 13  # later drivers run what was built for CUDA 13
+_OLDEST_EXTRA = 12
+
+
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+
+
+def version() -> tuple[int, int] | None:
+    """The newest CUDA version that the driver supports, as (major, minor); None without a driver."""
+    library, number = _library(), ctypes.c_int()
+    if library is None or library.cuDriverGetVersion(ctypes.byref(number)) != 0:
+        return None
+    return number.value // 1000, number.value % 1000 // 10
+
+
+def gpu_count() -> int:
+    """How many GPUs the driver offers; 0 without a driver."""
+    library, number = _library(), ctypes.c_int()
+    if library is None or library.cuInit(0) != 0 or library.cuDeviceGetCount(ctypes.byref(number)) != 0:
+        return 0
+    return number.value
+
+
+def extra() -> str | None:
+    """The extra that installs the CuPy for this driver: "cuda12" or "cuda13"; None where CuPy could not be used."""
+    found = version()
+    if found is None or found[0] < _OLDEST_EXTRA or gpu_count() == 0:
+        return None
+    return f"cuda{min(found[0], _NEWEST_EXTRA)}"
+
+
+if __name__ == "__main__":
+    print(extra() or "")

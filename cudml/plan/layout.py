@@ -1,0 +1,116 @@
+"""Where the elements of an array lie: shapes, byte strides and alignment, and what a kernel needs to know of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+#: The widest access of a thread.
+VECTOR_BYTES = 16
+
+#: Offsets and counts up to here fit 32-bit arithmetic with room for what a last, partial block adds.
+_INDEX32_LIMIT = 2**31 - 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLayout:
+    """An array without its contents."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In bytes, as NumPy and CuPy give them: any sign, 0 for broadcast axes."""
+    dtype: np.dtype
+    alignment: int
+    """The largest power of two, at most VECTOR_BYTES, that divides the address."""
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def element_aligned(self) -> bool:
+        """Whether every element lies at a multiple of its size, so that one access moves it."""
+        return self.divides(self.dtype.itemsize)
+
+    def divides(self, nbytes: int, axes: Iterable[int] | None = None) -> bool:
+        """Whether `nbytes` divides the address and the strides of all axes (or of those given)."""
+        chosen = range(len(self.shape)) if axes is None else axes
+        strides = [self.strides[axis] for axis in chosen if self.shape[axis] > 1]
+        return self.alignment % min(nbytes, VECTOR_BYTES) == 0 and all(stride % nbytes == 0 for stride in strides)
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """Sizes and byte strides of some axes, the form in which kernels get them (layout.cuh)."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The members of the kernels' struct Layout."""
+        return self.sizes + self.strides
+
+    @property
+    def reach(self) -> int:
+        """The largest distance in bytes from the first element, in either direction."""
+        return sum((size - 1) * abs(stride) for size, stride in zip(self.sizes, self.strides, strict=True))
+
+
+NO_DIMS = Dims((1,), (0,))
+
+
+def broadcast(layout: ArrayLayout, shape: tuple[int, ...]) -> ArrayLayout:
+    """The layout stretched to `shape` by NumPy's rules: axes that are missing or of size 1 get the stride 0."""
+    missing = len(shape) - len(layout.shape)
+    sizes = (1,) * missing + layout.shape
+    strides = (0,) * missing + layout.strides
+    stretched = tuple(
+        stride if size == wanted else 0 for size, stride, wanted in zip(sizes, strides, shape, strict=True)
+    )
+    return ArrayLayout(shape, stretched, layout.dtype, layout.alignment)
+
+
+def alignment_of(address: int) -> int:
+    """The largest power of two, at most VECTOR_BYTES, that divides the address."""
+    return math.gcd(address, VECTOR_BYTES)
+
+
+def collapse(layout: ArrayLayout, axes: Sequence[int]) -> Dims:
+    """The axes in the given order, those of size 1 dropped and neighbours that lie in one stride merged."""
+    sizes: list[int] = []
+    strides: list[int] = []
+    for axis in axes:
+        size, stride = layout.shape[axis], layout.strides[axis]
+        if size == 1:
+            continue
+        if sizes and strides[-1] == size * stride:
+            sizes[-1] *= size
+            strides[-1] = stride
+        else:
+            sizes.append(size)
+            strides.append(stride)
+    return Dims(tuple(sizes), tuple(strides)) if sizes else NO_DIMS
+
+
+def outer_to_inner(axes: Iterable[int], *layouts: ArrayLayout) -> tuple[int, ...]:
+    """The axes in an order of falling strides, so that numbers that follow each other are near in memory."""
+    return tuple(sorted(axes, key=lambda axis: -step(axis, *layouts)))
+
+
+def step(axis: int, *layouts: ArrayLayout) -> int:
+    """How far apart neighbours along an axis lie, in all arrays together."""
+    return sum(abs(layout.strides[axis]) for layout in layouts)
+
+
+def index_type(counts: Iterable[int], dims: Iterable[Dims]) -> np.dtype:
+    """int32 where all counts and offsets fit, else int64."""
+    largest = max([*counts, *(d.reach for d in dims)])
+    return np.dtype(np.int32) if largest < _INDEX32_LIMIT else np.dtype(np.int64)

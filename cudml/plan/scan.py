@@ -1,0 +1,198 @@
+"""The plans of scans and segmented scans: kernels/scan.cu."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cudml.plan.dtypes import accumulator_bytes, c_name
+from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
+from cudml.plan.plan import Launch, Plan, Pointer, Struct, Workspace, constants_of
+from cudml.plan.spec import Scan, SegmentedScan
+
+RADIX = 32
+LANES = 32
+BLOCK = 256
+CARRY_BLOCK = 1024
+
+#: Warps that share a tile and rows of 32 chunks that each of them holds, by the number of rows in a line: as many warps
+#: as there are rows, until a block is full; then more rows for each.
+_SHARES = ((1, (1, 1)), (2, (2, 1)), (4, (4, 1)), (8, (8, 1)), (16, (8, 2)), (RADIX, (8, 4)))
+
+#: Lines this short are walked by one thread each even where they are dense: a warp would be mostly idle.
+_SHORT_LINE = 32
+
+#: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
+#: what they load.
+_ENOUGH_LINES = 8
+
+
+def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout]) -> Plan:
+    """The launches of a scan of `input` into `output`."""
+    source, output = arrays["input"], arrays["output"]
+    work = _cut(spec, source, output)
+    constants = _constants(spec, source, output, work, initial=spec.initial, segmented=False)
+    if output.size == 0:
+        return Plan("scan.cu", constants, ())
+    if _columns_are_better(work, source, output):
+        return _plan_columns(spec, constants, work)
+    return _plan_rows(spec, constants, work, segmented=False)
+
+
+def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout]) -> Plan:
+    """The launches of a segmented scan of `input` into `output`, the segments given by `offsets` (int64)."""
+    source, output = arrays["input"], arrays["output"]
+    work = _cut(spec, source, output, segments=arrays["offsets"].size - 1)
+    constants = _constants(spec, source, output, work, initial=False, segmented=True)
+    if output.size == 0:
+        return Plan("scan.cu", constants, ())
+    return _plan_rows(spec, constants, work, segmented=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The array as lines, and how they are cut into tiles."""
+
+    lines: int
+    length: int
+    tiles: int
+    chunk: int
+    segments: int
+    input_line: Dims
+    input_axis: Dims
+    output_line: Dims
+    output_axis: Dims
+    axis: int | None
+    line_axes: tuple[int, ...]
+
+    @property
+    def geometry(self) -> Struct:
+        """kernels/scan.cu: struct Geometry."""
+        dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
+        counts = (self.lines, self.length, self.tiles, self.segments)
+        return Struct(counts + sum((d.numbers for d in dims), ()), self.index)
+
+    @property
+    def index(self) -> np.dtype:
+        covered = self.lines * self.tiles * RADIX * RADIX * self.chunk
+        dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
+        return index_type((covered, self.segments), dims)
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """Warps for a tile, and rows for each warp."""
+        rows = min(RADIX, math.ceil(self.length / (LANES * self.chunk)))
+        return next(share for limit, share in _SHARES if rows <= limit)
+
+
+def _cut(spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, segments: int = 0) -> _Work:
+    axis = spec.axis if isinstance(spec, Scan) else 0
+    chunk = max(1, VECTOR_BYTES // spec.dtype.itemsize)
+    if axis is None:
+        line_axes: tuple[int, ...] = ()
+        lines, length = 1, source.size
+        input_axis = collapse(source, range(len(source.shape)))
+        output_axis = collapse(output, (0,))
+    else:
+        line_axes = outer_to_inner((i for i in range(len(source.shape)) if i != axis), source, output)
+        lines, length = math.prod(source.shape[i] for i in line_axes), source.shape[axis]
+        input_axis, output_axis = collapse(source, (axis,)), collapse(output, (axis,))
+    return _Work(
+        lines=lines,
+        length=length,
+        tiles=max(1, math.ceil(length / (RADIX * RADIX * chunk))),
+        chunk=chunk,
+        segments=segments,
+        input_line=collapse(source, line_axes),
+        input_axis=input_axis,
+        output_line=collapse(output, line_axes) if line_axes else NO_DIMS,
+        output_axis=output_axis,
+        axis=axis,
+        line_axes=line_axes,
+    )
+
+
+def _constants(
+    spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, work: _Work, initial: bool, segmented: bool
+) -> tuple[tuple[str, str], ...]:
+    warps, rows = work.share
+    return constants_of(
+        INPUT=c_name(source.dtype),
+        VALUE=c_name(spec.dtype),
+        OUTPUT=c_name(output.dtype),
+        OPERATION=spec.operation.capitalize(),
+        REVERSE=spec.reverse,
+        EXCLUSIVE=spec.exclusive,
+        SEGMENTED=segmented,
+        INITIAL=initial,
+        INPUT_ALIGNED=source.element_aligned,
+        OUTPUT_ALIGNED=output.element_aligned,
+        INPUT_PACKED=_packed(source, work.input_axis, work, spec.reverse),
+        OUTPUT_PACKED=not initial and _packed(output, work.output_axis, work, spec.reverse),
+        WARPS=RADIX // 4 if segmented else warps,
+        ROWS=4 if segmented else rows,
+        LINE_RANK_IN=work.input_line.rank,
+        LINE_RANK_OUT=work.output_line.rank,
+        AXIS_RANK_IN=work.input_axis.rank,
+        AXIS_RANK_OUT=work.output_axis.rank,
+        INDEX="int" if work.index.itemsize == 4 else "long long",
+    )
+
+
+def _packed(layout: ArrayLayout, axis: Dims, work: _Work, reverse: bool) -> bool:
+    """Whether every whole chunk lies dense and aligned, so that one access moves it."""
+    chunk_bytes = work.chunk * layout.dtype.itemsize
+    dense = axis.rank == 1 and axis.strides[0] == layout.dtype.itemsize and work.length > 1
+    ends_on_chunk = not reverse or work.length % work.chunk == 0
+    return dense and ends_on_chunk and chunk_bytes <= VECTOR_BYTES and layout.divides(chunk_bytes, work.line_axes)
+
+
+def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -> bool:
+    """Whether each thread should walk down a line of its own, because the lines lie side by side or are short."""
+    if work.axis is None or work.lines < _ENOUGH_LINES:
+        return False
+    if work.length <= _SHORT_LINE:
+        return True
+    return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
+
+
+def _plan_rows(
+    spec: Scan | SegmentedScan, constants: tuple[tuple[str, str], ...], work: _Work, segmented: bool
+) -> Plan:
+    warps = 8 if segmented else work.share[0]
+    grid = math.ceil(work.lines * work.tiles / (BLOCK // (LANES * warps)))
+    carries = _Carries(spec, work, segmented)
+    offsets = Pointer("offsets")
+    scan = Launch(
+        "scan_rows", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, offsets, work.geometry)
+    )
+    if work.tiles == 1:
+        return Plan("scan.cu", constants, (scan,))
+    reduce = Launch("reduce_rows", grid, BLOCK, (Pointer("input"), carries.aggregates, offsets, work.geometry))
+    return Plan("scan.cu", constants, (reduce, carries.launch, scan), carries.nbytes)
+
+
+def _plan_columns(spec: Scan, constants: tuple[tuple[str, str], ...], work: _Work) -> Plan:
+    grid = math.ceil(work.lines * work.tiles / BLOCK)
+    carries = _Carries(spec, work, segmented=False)
+    scan = Launch("scan_columns", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, work.geometry))
+    if work.tiles == 1:
+        return Plan("scan.cu", constants, (scan,))
+    reduce = Launch("reduce_columns", grid, BLOCK, (Pointer("input"), carries.aggregates, work.geometry))
+    return Plan("scan.cu", constants, (reduce, carries.launch, scan), carries.nbytes)
+
+
+class _Carries:
+    """The launch between the two passes over long lines, and its place in the workspace."""
+
+    def __init__(self, spec: Scan | SegmentedScan, work: _Work, segmented: bool) -> None:
+        value = accumulator_bytes(spec.dtype)
+        item = value + max(value, 4) if segmented else value  # struct Headed ends with an int, and is padded to value's
+        half = work.lines * work.tiles * item
+        half += -half % VECTOR_BYTES
+        self.nbytes = 2 * half
+        self.aggregates = Workspace(0)
+        self.carries = Workspace(half)
+        self.launch = Launch("scan_carries", work.lines, CARRY_BLOCK, (self.aggregates, self.carries, work.geometry))

@@ -1,0 +1,117 @@
+// Element types, and the conversions between them.
+//
+// The halves have no arithmetic of their own: they are widened to float, computed, and rounded once when stored.
+// Nothing here needs a header of the CUDA toolkit, so NVRTC alone compiles every kernel.
+#pragma once
+
+#include "intrinsics.cuh"
+
+struct float16 {
+    unsigned short bits;
+};
+
+struct bfloat16 {
+    unsigned short bits;
+};
+
+template <typename Real>
+struct alignas(2 * sizeof(Real)) complex {
+    Real real, imag;
+};
+
+// The type in which values of type T are computed and carried.
+template <typename T> struct ComputedIn { using type = T; };
+template <> struct ComputedIn<float16> { using type = float; };
+template <> struct ComputedIn<bfloat16> { using type = float; };
+
+template <typename A, typename B> struct IsSame { static constexpr bool value = false; };
+template <typename A> struct IsSame<A, A> { static constexpr bool value = true; };
+
+template <typename T> struct IsComplex { static constexpr bool value = false; };
+template <typename Real> struct IsComplex<complex<Real>> { static constexpr bool value = true; };
+
+template <typename T> __device__ T widen(T x) { return x; }
+__device__ inline float widen(float16 x) { return float_from_half(x.bits); }
+__device__ inline float widen(bfloat16 x) { return bits_as_float(static_cast<unsigned>(x.bits) << 16); }
+
+// Round to nearest even; NaN stays NaN.
+__device__ inline bfloat16 bfloat16_from(float x) {
+    const unsigned bits = float_as_bits(x);
+    if (x != x) return {static_cast<unsigned short>((bits >> 16) | 0x0040u)};
+    return {static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+// Converts a widened value; complex to real drops the imaginary part, anything to bool asks whether it differs from 0.
+template <typename To>
+struct Convert {
+    template <typename From> __device__ static To from(From x) {
+        if constexpr (IsComplex<To>::value && IsComplex<From>::value) {
+            return {static_cast<decltype(To::real)>(x.real), static_cast<decltype(To::real)>(x.imag)};
+        } else if constexpr (IsComplex<To>::value) {
+            return {static_cast<decltype(To::real)>(x), 0};
+        } else if constexpr (IsComplex<From>::value && IsSame<To, bool>::value) {
+            return x.real != 0 || x.imag != 0;
+        } else if constexpr (IsComplex<From>::value) {
+            return static_cast<To>(x.real);
+        } else {
+            return static_cast<To>(x);
+        }
+    }
+};
+
+template <>
+struct Convert<float16> {
+    template <typename From> __device__ static float16 from(From x) {
+        if constexpr (IsComplex<From>::value) {
+            return from(x.real);
+        } else if constexpr (IsSame<From, double>::value) {
+            return {half_from_double(x)};
+        } else {
+            return {half_from_float(static_cast<float>(x))};
+        }
+    }
+};
+
+template <>
+struct Convert<bfloat16> {
+    template <typename From> __device__ static bfloat16 from(From x) {
+        if constexpr (IsComplex<From>::value) {
+            return from(x.real);
+        } else {
+            return bfloat16_from(static_cast<float>(x));
+        }
+    }
+};
+
+template <typename To, typename From> __device__ To convert(From x) {
+    if constexpr (IsSame<To, From>::value) {
+        return x;
+    } else {
+        return Convert<To>::from(widen(x));
+    }
+}
+
+// An element at any address. ALIGNED says that the address is a multiple of the element's size; where a view is shifted
+// by single bytes it is not, and the element is moved byte by byte.
+template <typename T, bool ALIGNED> __device__ T load_element(const char* address) {
+    if constexpr (ALIGNED) {
+        return *reinterpret_cast<const T*>(address);
+    } else {
+        T element;
+        for (int i = 0; i < static_cast<int>(sizeof(T)); i++) reinterpret_cast<char*>(&element)[i] = address[i];
+        return element;
+    }
+}
+
+template <bool ALIGNED, typename T> __device__ void store_element(char* address, T element) {
+    if constexpr (ALIGNED) {
+        *reinterpret_cast<T*>(address) = element;
+    } else {
+        for (int i = 0; i < static_cast<int>(sizeof(T)); i++) address[i] = reinterpret_cast<const char*>(&element)[i];
+    }
+}
+
+// COUNT neighbouring elements that are moved in one access of at most 16 bytes.
+template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
+    T element[COUNT];
+};

@@ -1,0 +1,113 @@
+"""Every kernel compiles for every supported compute capability without a warning, on machines without a GPU too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from cudml.cuda import sources
+from cudml.cuda.compiler import OPTIONS, CompileError, compile_cubin, compile_options
+from cudml.plan import make_plan
+from cudml.plan.activation import PARAMETERS, Activation
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.plan import Plan
+from cudml.plan.spec import Modulus, Normalization, Scan, SegmentedScan
+
+nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
+FLOATS = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(np.float64)]
+COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
+F32 = np.dtype(np.float32)
+
+
+def dense(shape: tuple[int, ...], dtype: np.dtype) -> ArrayLayout:
+    return ArrayLayout(shape, np.empty(shape, np.dtype((np.void, dtype.itemsize))).strides, dtype, 16)
+
+
+def scan_plans() -> Iterator[Plan]:
+    shape = (64, 512)
+    for dtype in [np.dtype(bool), *INTEGERS, *FLOATS, *COMPLEX]:
+        source = dense(shape, dtype)
+        yield make_plan(Scan("sum", dtype, 1), {"input": source, "output": source})
+    source = dense(shape, F32)
+    odd = ArrayLayout((8, 8, 8), (1030, 2, 70), F32, 1)
+    for dtype in (F32, COMPLEX[0], INTEGERS[0]):
+        yield make_plan(Scan("product", dtype, 1, reverse=True, exclusive=True), {"input": source, "output": source})
+    yield make_plan(Scan("sum", F32, 0, initial=True), {"input": source, "output": dense((65, 512), F32)})
+    tall = dense((5000, 64), F32)
+    yield make_plan(Scan("sum", F32, 0), {"input": tall, "output": tall})
+    yield make_plan(Scan("sum", FLOATS[3], None), {"input": odd, "output": dense((512,), COMPLEX[1])})
+    yield make_plan(Scan("sum", F32, 1), {"input": odd, "output": dense((8, 8, 8), FLOATS[1])})
+    huge = ArrayLayout((2**31,), (4,), F32, 16)
+    yield make_plan(Scan("sum", F32, 0), {"input": huge, "output": huge})
+    line, offsets = dense((5000,), F32), dense((9,), np.dtype(np.int64))
+    for reverse in (False, True):
+        spec = SegmentedScan("sum", F32, reverse=reverse, exclusive=reverse)
+        yield make_plan(spec, {"input": line, "output": line, "offsets": offsets})
+
+
+def normalization_plans() -> Iterator[Plan]:
+    shape = (40, 1000)
+    for dtype in [np.dtype(bool), INTEGERS[0], *FLOATS]:
+        target = dense(shape, dtype if dtype in FLOATS else FLOATS[3])
+        moment = dense((40, 1), target.dtype)
+        arrays = {"input": dense(shape, dtype), "output": target, "scale": dense((1000,), FLOATS[0]), "bias": FLOATS[3]}
+        yield make_plan(Normalization((1,)), {**arrays, "mean": moment, "variance": moment})
+    source = dense(shape, F32)
+    for name in PARAMETERS:
+        yield make_plan(Normalization((0,), activation=Activation.named(name)), {"input": source, "output": source})
+    wide = dense((2, 9000), F32)
+    yield make_plan(Normalization((1,)), {"input": wide, "output": wide})
+    double = dense(shape, FLOATS[3])
+    for name in ("gelu", "sigmoid", "softplus", "celu", "tanh"):
+        yield make_plan(Normalization((1,), False, 0.0, Activation.named(name)), {"input": double, "output": double})
+
+
+def modulus_plans() -> Iterator[Plan]:
+    for dtype in [*INTEGERS, *FLOATS]:
+        source = dense((64, 64), dtype)
+        yield make_plan(Modulus(dtype), {"dividend": source, "divisor": source, "output": source})
+        yield make_plan(Modulus(dtype), {"dividend": source, "divisor": dtype, "output": source})
+    row = ArrayLayout((64, 64), (0, 3), F32, 1)
+    yield make_plan(
+        Modulus(FLOATS[3]), {"dividend": row, "divisor": dense((64, 1), INTEGERS[0]), "output": dense((64, 64), F32)}
+    )
+
+
+PLANS = {"scan": list(scan_plans()), "normalization": list(normalization_plans()), "modulus": list(modulus_plans())}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("family", PLANS)
+def test_kernels_compile_without_a_warning(family, architecture):
+    sources = {(plan.source, plan.constants) for plan in PLANS[family]}
+    assert len(sources) > 15
+    for source, constants in sources:
+        cubin, log = compile_cubin(source, constants, architecture)
+        assert log == "", constants
+        assert cubin[:4] == b"\x7fELF"
+
+
+def test_every_kernel_of_the_sources_is_launched_by_some_plan():
+    launched = {launch.kernel for plans in PLANS.values() for plan in plans for launch in plan.launches}
+    texts = [path.read_text(encoding="utf-8") for path in sources.kernels_folder().glob("*.cu")]
+    written = {
+        name for text in texts for name in re.findall(r"__global__ void __launch_bounds__\(\w+\)\s+(\w+)\(", text)
+    }
+    assert written - launched == set()
+    assert len(written) >= 10
+
+
+def test_subnormals_are_not_flushed():
+    assert not any("ftz" in option or "fast" in option for option in (*OPTIONS, *compile_options((), "sm_90")))
+
+
+def test_a_source_that_does_not_compile_says_why():
+    with pytest.raises(CompileError, match=r"modulus\.cu does not compile with -arch=sm_90"):
+        compile_cubin("modulus.cu", (("VALUE", "nonsense"),), "sm_90")

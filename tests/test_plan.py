@@ -1,0 +1,251 @@
+"""Plans: what is launched for which layout, without a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cudml.plan import make_plan
+from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, index_type
+from cudml.plan.plan import Plan, Struct, Workspace
+from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
+
+F32 = np.dtype(np.float32)
+ALL_KERNELS = ("reduce_rows", "scan_carries", "scan_rows", "reduce_columns", "scan_columns")
+
+
+def layout(
+    shape: tuple[int, ...], dtype: str = "float32", strides: tuple[int, ...] | None = None, alignment: int = 16
+) -> ArrayLayout:
+    """A layout of any size, without memory behind it; C-contiguous unless strides (in elements) are given."""
+    itemsize = np.dtype(dtype).itemsize
+    if strides is None:
+        strides = tuple(int(np.prod(shape[axis + 1 :], dtype=object)) for axis in range(len(shape)))
+    return ArrayLayout(shape, tuple(stride * itemsize for stride in strides), np.dtype(dtype), alignment)
+
+
+def scan(shape: tuple[int, ...], axis: int | None = -1, source: ArrayLayout | None = None, **options: bool) -> Plan:
+    chosen = None if axis is None else axis % len(shape)
+    target = layout(shape if axis is not None else (int(np.prod(shape)),))
+    return make_plan(Scan("sum", F32, chosen, **options), {"input": source or layout(shape), "output": target})
+
+
+def kernels(plan: Plan) -> list[str]:
+    return [launch.kernel for launch in plan.launches]
+
+
+def constants(plan: Plan) -> dict[str, str]:
+    return dict(plan.constants)
+
+
+# ---- layouts
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "axes", "expected"),
+    [
+        ((4, 5, 6), (30, 6, 1), (0, 1, 2), Dims((120,), (4,))),
+        ((4, 5, 6), (30, 6, 1), (0, 2), Dims((4, 6), (120, 4))),
+        ((4, 1, 6), (6, 99, 1), (0, 1, 2), Dims((24,), (4,))),
+        ((4, 5), (1, 4), (0, 1), Dims((4, 5), (4, 16))),
+        ((4, 5), (1, 4), (1, 0), Dims((20,), (4,))),
+        ((4, 5), (0, 0), (0, 1), Dims((20,), (0,))),
+        ((6,), (-1,), (0,), Dims((6,), (-4,))),
+        ((1, 1), (7, 7), (0, 1), Dims((1,), (0,))),
+        ((3, 4), (4, 1), (), Dims((1,), (0,))),
+    ],
+)
+def test_collapse_merges_axes_that_lie_in_one_stride(shape, strides, axes, expected):
+    assert collapse(layout(shape, strides=strides), axes) == expected
+
+
+def test_collapsed_dims_reach_the_same_elements():
+    rng = np.random.default_rng(1)
+    array = np.arange(2 * 3 * 4 * 5, dtype=np.int64).reshape(2, 3, 4, 5).transpose(2, 0, 3, 1)[::-1, :, ::2]
+    dims = collapse(ArrayLayout(array.shape, array.strides, array.dtype, 16), range(4))
+    for number in rng.integers(array.size, size=20):
+        places = np.unravel_index(number, dims.sizes)
+        offset = sum(int(place) * stride for place, stride in zip(places, dims.strides, strict=True))
+        assert array.flat[number] == array[0, 0, 0, 0] + offset // array.itemsize
+
+
+def test_broadcast_gives_the_strides_of_numpy():
+    array = np.zeros((3, 1, 5), np.float32)
+    found = broadcast(ArrayLayout(array.shape, array.strides, array.dtype, 16), (2, 3, 4, 5))
+    assert found.strides == np.broadcast_to(array, (2, 3, 4, 5)).strides
+
+
+@pytest.mark.parametrize(("address", "expected"), [(0, 16), (512, 16), (24, 8), (4, 4), (7, 1)])
+def test_alignment(address, expected):
+    assert alignment_of(address) == expected
+
+
+@pytest.mark.parametrize(("reach", "expected"), [(2**30, np.int32), (2**31 - 1, np.int64), (2**40, np.int64)])
+def test_index_type_grows_with_offsets(reach, expected):
+    assert index_type((1,), (Dims((2,), (reach,)),)) == expected
+    assert index_type((reach,), ()) == expected
+
+
+# ---- scans
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "expected"),
+    [
+        ((4096,), 0, ["scan_rows"]),
+        ((4097,), 0, ["reduce_rows", "scan_carries", "scan_rows"]),
+        ((300, 100), 1, ["scan_rows"]),
+        ((300, 30), 1, ["scan_columns"]),
+        ((300, 5000), 0, ["scan_columns"]),
+        ((5000, 300), 0, ["reduce_columns", "scan_carries", "scan_columns"]),
+        ((5000, 2), 0, ["reduce_rows", "scan_carries", "scan_rows"]),
+        ((3, 50, 7), None, ["scan_rows"]),
+    ],
+)
+def test_kernels_of_a_scan(shape, axis, expected):
+    assert kernels(scan(shape, axis)) == expected
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
+@pytest.mark.parametrize("axis", [0, -1, None])
+def test_an_empty_scan_launches_nothing(shape, axis):
+    assert scan(shape, axis).launches == ()
+
+
+def test_an_empty_axis_still_gets_its_initial_value():
+    plan = make_plan(Scan("sum", F32, 1, initial=True), {"input": layout((5, 0)), "output": layout((5, 1))})
+    assert kernels(plan) == ["scan_rows"]
+
+
+@pytest.mark.parametrize(
+    ("length", "warps", "rows"),
+    [(1, 1, 1), (129, 2, 1), (257, 4, 1), (513, 8, 1), (1025, 8, 2), (2049, 8, 4), (10**6, 8, 4)],
+)
+def test_warps_and_rows_cover_a_line(length, warps, rows):
+    found = constants(scan((length,)))
+    assert (found["WARPS"], found["ROWS"]) == (str(warps), str(rows))
+    assert warps * rows * 32 * 4 >= min(length, 4096)
+
+
+def test_chunks_are_packed_only_where_dense_and_aligned():
+    def packed(source, **options):
+        return constants(scan(source.shape, 1, source, **options))["INPUT_PACKED"] == "1"
+
+    assert packed(layout((64, 256)))
+    assert not packed(layout((64, 256), alignment=8))
+    assert not packed(layout((64, 255)))
+    assert not packed(layout((64, 256), strides=(512, 2)))
+    assert not packed(layout((64, 256), strides=(1, 64)))
+    assert packed(layout((64, 256), strides=(512, 1)))
+    assert packed(layout((64, 256)), reverse=True)
+    assert not packed(layout((64, 255), strides=(256, 1)), reverse=True)
+
+
+def test_an_address_between_elements_is_moved_by_bytes():
+    assert constants(scan((8,), source=layout((8,), alignment=2)))["INPUT_ALIGNED"] == "0"
+    assert constants(scan((8,), source=layout((8,), alignment=4)))["INPUT_ALIGNED"] == "1"
+
+
+@pytest.mark.parametrize("shape", [(2**31 + 1,), (2**16, 2**16), (3, 2**31)])
+def test_huge_arrays_are_indexed_in_64_bits(shape):
+    for axis in (0, -1):
+        plan = scan(shape, axis)
+        assert constants(plan)["INDEX"] == "long long"
+        assert all(0 < launch.grid < 2**31 for launch in plan.launches)
+
+
+def test_workspace_holds_aggregates_and_carries_apart():
+    plan = scan((3, 10_000))
+    tiles = 3 * 3
+    offsets = {a.offset for launch in plan.launches for a in launch.arguments if isinstance(a, Workspace)}
+    low, high = sorted(offsets)
+    assert low == 0
+    assert high >= tiles * 4
+    assert plan.workspace_bytes - high >= tiles * 4
+
+
+def test_a_segmented_carry_has_room_for_its_head():
+    arrays = {
+        "input": layout((10_000,), "complex128"),
+        "output": layout((10_000,), "complex128"),
+        "offsets": layout((4,), "int64"),
+    }
+    plan = make_plan(SegmentedScan("product", np.dtype(np.complex128)), arrays)
+    assert plan.workspace_bytes == 2 * 10 * 32
+
+
+# ---- normalization
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [
+        ((100, 4096), (1,), ["normalize_tile"]),
+        ((100, 4097), (1,), ["sum_rows", "finish_statistics", "normalize_elements"]),
+        ((4096, 100), (0,), ["sum_columns", "finish_statistics", "normalize_elements"]),
+        ((8, 40, 20, 20), (0, 2, 3), ["normalize_tile"]),
+        ((8, 20, 20, 40), (0, 1, 2), ["sum_columns", "finish_statistics", "normalize_elements"]),
+        ((5, 3), (), ["normalize_tile"]),
+        ((5, 7), (), ["sum_columns", "finish_statistics", "normalize_elements"]),
+        ((0, 7), (1,), []),
+        ((7, 0), (1,), []),
+    ],
+)
+def test_kernels_of_a_normalization(shape, axes, expected):
+    assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+def test_the_moments_of_nothing_are_still_written():
+    moments = {"mean": layout((7, 1)), "variance": layout((7, 1))}
+    assert kernels(make_plan(Moments((1,)), {"input": layout((7, 0)), **moments})) == ["finish_statistics"]
+    assert (
+        kernels(make_plan(Moments((1,)), {"input": layout((0, 7)), "mean": layout((0, 1)), "variance": layout((0, 1))}))
+        == []
+    )
+
+
+# ---- modulus
+
+
+@pytest.mark.parametrize(
+    ("divisor", "pack"),
+    [
+        (layout((64, 64)), 4),
+        (layout((64, 64), alignment=4), 1),
+        (layout((64, 64), strides=(1, 64)), 1),
+        (layout((64,)), 1),
+        (F32, 4),
+    ],
+)
+def test_dense_operands_of_a_modulus_are_packed(divisor, pack):
+    plan = make_plan(Modulus(F32), {"dividend": layout((64, 64)), "divisor": divisor, "output": layout((64, 64))})
+    assert constants(plan)["PACK"] == str(pack)
+    assert plan.launches[0].grid == 64 * 64 // (256 * pack)
+
+
+def test_arrays_in_one_order_are_packed_whatever_the_order():
+    transposed = layout((64, 32), strides=(1, 64))
+    plan = make_plan(Modulus(F32), dict.fromkeys(("dividend", "divisor", "output"), transposed))
+    assert constants(plan)["PACK"] == "4"
+
+
+# ---- what a plan is
+
+
+def test_a_plan_prints_what_it_launches():
+    text = str(scan((3, 10_000)))
+    assert text.startswith("scan.cu: ")
+    assert "VALUE=float" in text
+    assert "reduce_rows<<<9, 256>>>(input, workspace+0, offsets, {3, 10000, 3, 0," in text
+    assert text.endswith("workspace: 96 bytes")
+
+
+def test_a_struct_is_packed_as_its_members():
+    packed = Struct((1, -2, 3), np.dtype(np.int32)).packed()
+    assert packed.size == 1
+    assert packed.tobytes() == np.array([1, -2, 3], np.int32).tobytes()
+
+
+def test_plans_are_equal_for_equal_calls_and_hashable():
+    assert scan((5, 6)) == scan((5, 6))
+    assert len({scan((5, 6)), scan((5, 6)), scan((5, 6), reverse=True)}) == 2
