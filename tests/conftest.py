@@ -78,7 +78,9 @@ _NOT_RUN = "cudml_tests_not_run"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--backend", action="append", choices=list(BACKENDS), help="run only this backend; may be repeated")
+    parser.addoption(
+        "--backend", action="append", choices=list(BACKENDS), help="run only this backend; may be repeated"
+    )
     parser.addoption("--large", action="store_true", help="run the tests that need gigabytes of memory too")
 
 

@@ -27,7 +27,7 @@ try:
 except ImportError:
     BFLOAT16 = []
 
-INTEGERS = [np.dtype(name) for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()]
+INTEGERS = [np.dtype(f"{kind}int{width}") for kind in ("", "u") for width in (8, 16, 32, 64)]
 HALVES = [np.dtype(np.float16), *BFLOAT16]
 FLOATS = [*HALVES, np.dtype(np.float32), np.dtype(np.float64)]
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]

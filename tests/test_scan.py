@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -172,7 +173,9 @@ def test_size_of_rows_and_columns(xp, n, axis):
     check(xp, "product", factors(np.random.default_rng(n), shape, np.int64), axis=axis, reverse=n % 2 == 0)
 
 
-@pytest.mark.parametrize("shape", [(300_000, 3), (3, 300_000), (70_000, 33), (33, 65_537), (40, 1000, 40), (100_003, 7)])
+@pytest.mark.parametrize(
+    "shape", [(300_000, 3), (3, 300_000), (70_000, 33), (33, 65_537), (40, 1000, 40), (100_003, 7)]
+)
 def test_many_tiles(xp, shape):
     values = random(np.random.default_rng(4), shape, np.int32)
     for axis in range(len(shape)):
@@ -344,7 +347,9 @@ def test_negative_zero_is_kept(xp, dtype, n):
     assert not np.signbit(exclusive[0])
 
 
-@pytest.mark.parametrize(("dtype", "smallest"), [(np.float16, 2.0**-24), (np.float32, 2.0**-149), (np.float64, 2.0**-1074)])
+@pytest.mark.parametrize(
+    ("dtype", "smallest"), [(np.float16, 2.0**-24), (np.float32, 2.0**-149), (np.float64, 2.0**-1074)]
+)
 def test_subnormals_are_kept(xp, dtype, smallest):
     steps = np.random.default_rng(13).integers(-3, 4, 400)
     result = cumsum(xp.asarray((steps * smallest).astype(dtype)))
@@ -386,7 +391,7 @@ def segment_reference(operation, values, offsets, dtype, **options):
     """Every segment scanned by itself, and the errors allowed."""
     pieces = [
         scan_reference(operation, values[start:end], dtype, **options)
-        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
+        for start, end in pairwise(offsets)
         if end > start
     ] or [scan_reference(operation, values, dtype, **options)]
     results, bounds = zip(*pieces, strict=True)

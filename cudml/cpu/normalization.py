@@ -62,14 +62,18 @@ def _rows(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def _distances(rows: np.ndarray, correction: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(x - mean, mean, variance) of every row; the mean is taken twice, which leaves none of its rounding.
+    """(x - mean, mean, variance) of every row.
 
-    A second mean, of the distances from the first, makes the mean of equal numbers that number exactly.
+    The mean of the distances from a first mean makes that mean exact: equal numbers have themselves as mean. What is
+    left is the part of the mean that float64 cannot hold, which matters where the mean is far larger than the spread.
     """
-    count = rows.shape[1]
-    mean = rows.sum(axis=1, keepdims=True) / np.float64(count)
-    remainder = (rows - mean).sum(axis=1, keepdims=True) / np.float64(count)
-    mean = np.where(np.isfinite(mean), mean + remainder, mean)
+    mean = _average(rows)
+    mean = np.where(np.isfinite(mean), mean + _average(rows - mean), mean)
     distances = rows - mean
-    variance = np.square(distances).sum(axis=1, keepdims=True) / np.float64(max(count - correction, 0.0))
+    distances -= _average(distances)
+    variance = np.square(distances).sum(axis=1, keepdims=True) / np.float64(max(rows.shape[1] - correction, 0.0))
     return distances, mean, variance
+
+
+def _average(rows: np.ndarray) -> np.ndarray:
+    return rows.sum(axis=1, keepdims=True) / np.float64(rows.shape[1])

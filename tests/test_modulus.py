@@ -1,0 +1,290 @@
+"""The truncated modulus: exact values over whole types, special values, promotion, broadcasting, layouts, overlap."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from layouts import PATTERNS, Poisoned, place
+from reference import BFLOAT16, BOOL, FLOATS, INTEGERS, assert_same_bits, random
+
+from cudml.modulus import fmod
+
+FMOD_DTYPES = [*INTEGERS, *FLOATS]
+all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
+
+
+def truncated(dividend: int, divisor: int) -> int:
+    """The remainder in Python integers, 0 for a zero divisor."""
+    return 0 if divisor == 0 else int(math.copysign(1, dividend)) * (abs(dividend) % abs(divisor))
+
+
+def check(xp, x1, x2):
+    """Operands of one dtype into a poisoned output, bit for bit what Python computes, any NaN for NaN."""
+    out = Poisoned(xp, np.broadcast_shapes(x1.shape, x2.shape), x1.dtype)
+    assert fmod(xp.asarray(x1), xp.asarray(x2), out=out.array) is out.array
+    pairs = np.broadcast(x1, x2)
+    if x1.dtype.kind in "iu":
+        expected = np.array([truncated(int(a), int(b)) for a, b in pairs], object).astype(x1.dtype)
+    else:
+        with np.errstate(invalid="ignore"):  # signalling NaNs among random bits
+            expected = np.array([float_modulus(float(a), float(b)) for a, b in pairs]).astype(x1.dtype)
+    got = out.read().reshape(-1)
+    nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(got), nan)
+    assert_same_bits(got[~nan], expected[~nan])
+
+
+def float_modulus(dividend: float, divisor: float) -> float:
+    """C's fmod, which Python has except that it raises where C returns NaN."""
+    if divisor == 0 or math.isinf(dividend):
+        return math.nan
+    return math.fmod(dividend, divisor)
+
+
+# Values.
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_all_pairs_of_8_bits(xp, dtype):
+    everything = np.arange(256).astype(np.uint8).view(dtype)
+    check(xp, everything[:, None], everything[None, :])
+
+
+def interesting_floats(dtype):
+    """Zeros, subnormals, powers, neighbours, infinities and NaN of both signs."""
+    dtype = np.dtype(dtype)
+    integer = np.dtype(f"u{dtype.itemsize}")
+    exponent_bits = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}[dtype.name]
+    fraction_bits = dtype.itemsize * 8 - 1 - exponent_bits
+    exponents = np.unique(np.linspace(0, 2**exponent_bits - 1, 12).astype(np.uint64))
+    fractions = [0, 1, 2, 2 ** (fraction_bits - 1), 2**fraction_bits - 1]
+    patterns = [(int(e) << fraction_bits) | f for e in exponents for f in fractions]
+    patterns += [p | 1 << (dtype.itemsize * 8 - 1) for p in patterns]
+    return np.array(patterns, np.uint64).astype(integer).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_special_floats_against_each_other(xp, dtype):
+    values = interesting_floats(dtype)
+    check(xp, values[:, None], values[None, :])
+
+
+@pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize == 2], ids=str)
+def test_halves_densely(xp, dtype):
+    """Every value as the dividend and as the divisor of many others."""
+    everything = np.arange(2**16, dtype=np.uint16)
+    partners = np.random.default_rng(1).permutation(everything)
+    check(xp, everything.view(dtype), partners.view(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_random_bit_patterns(xp, dtype):
+    rng = np.random.default_rng(2)
+    unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    check(xp, random(rng, 50_000, unsigned).view(dtype), random(rng, 50_000, unsigned).view(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_quotients(xp, dtype):
+    """Here a - b * trunc(a / b) is wrong: the quotient does not fit the type."""
+    rng = np.random.default_rng(3)
+    large = (rng.standard_normal(5000) * 10.0 ** rng.uniform(5, 37, 5000)).astype(dtype)
+    check(xp, large, (rng.standard_normal(5000) * 10.0 ** rng.uniform(-37, 2, 5000)).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_subnormals_are_kept(xp, dtype):
+    info = np.finfo(dtype)
+    steps = np.random.default_rng(4).integers(-40, 41, (2, 2000))
+    values = (steps * np.longdouble(info.smallest_subnormal)).astype(dtype)
+    check(xp, values[0], values[1])
+    check(xp, np.full(2000, 1.75, dtype), values[1])
+
+
+def test_published_float_and_integer_examples(xp):
+    x1, x2 = np.array([-4.3, 7.2, 5, 4.3, -7.2, 8]), np.array([2.1, -3.4, 8, -2.1, 3.4, 5])
+    expected = [-0.1, 0.4, 5, 0.1, -0.4, 3]
+    for dtype, tolerance in ((np.float32, 1e-6), (np.float64, 1e-14)):
+        got = fmod(xp.asarray(x1.astype(dtype)), xp.asarray(x2.astype(dtype)))
+        np.testing.assert_allclose(xp.to_numpy(got), expected, atol=tolerance)
+    half = fmod(xp.asarray(x1.astype(np.float16)), xp.asarray(x2.astype(np.float16)))
+    assert xp.to_numpy(half).tolist() == [-0.1015625, 0.3984375, 5, 0.1015625, -0.3984375, 3]
+    integers = fmod(xp.asarray(np.array([-4, 7, 5, 4, -7, 8])), xp.asarray(np.array([2, -3, 8, -2, 3, 5])))
+    assert xp.to_numpy(integers).tolist() == [0, 1, 5, 0, -1, 3]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integers_over_the_full_range(xp, dtype):
+    """Double precision holds none of the differences that matter here for 64 bits."""
+    rng, info = np.random.default_rng(5), np.iinfo(dtype)
+    edges = np.array([info.min, info.min + 1, info.min + 2, info.max, info.max - 1, info.max // 2, 0, 1, 2, 3], dtype)
+    signed = np.concatenate([edges, (0 - edges[:9]).astype(dtype), np.array([-1 if info.min else 1], dtype)])
+    check(xp, signed[:, None], signed[None, :])
+    shifts = rng.integers(0, 8 * np.dtype(dtype).itemsize, 20_000).astype(dtype)
+    check(xp, random(rng, 20_000, dtype), random(rng, 20_000, dtype) >> shifts)
+
+
+def test_nothing_warns(xp):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fmod(xp.asarray(np.array([1, -128], np.int8)), xp.asarray(np.array([0, -1], np.int8)))
+        fmod(xp.asarray(np.array([1, np.inf, np.nan], np.float32)), xp.asarray(np.array([0, 2, 1], np.float32)))
+
+
+# Types and scalars.
+
+
+@pytest.mark.parametrize("first", [BOOL, *FMOD_DTYPES], ids=str)
+@pytest.mark.parametrize("second", [BOOL, *FMOD_DTYPES], ids=str)
+def test_promotion_is_numpys(xp, first, second):
+    x1, x2 = np.array([1, 1, 0, 1, 1]).astype(first), np.array([1, 1, 1, 1, 1]).astype(second)
+    expected = np.fmod(x1, x2)
+    result = fmod(xp.asarray(x1), xp.asarray(x2))
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(xp.to_numpy(result), expected)
+
+
+@pytest.mark.parametrize("dtype", FMOD_DTYPES, ids=str)
+@pytest.mark.parametrize("number", [3, 2.5, True, np.int16(3), np.float32(2.5)], ids=repr)
+def test_scalars_on_either_side(xp, dtype, number):
+    values = np.arange(1, 12).astype(dtype)
+    for left in (False, True):
+        operands = (number, values) if left else (values, number)
+        expected = np.fmod(*operands)
+        if values.dtype in BFLOAT16 and type(number) is float:
+            expected = np.fmod(*(np.asarray(operand, dtype) for operand in operands))
+        result = fmod(*(operand if operand is number else xp.asarray(operand) for operand in operands))
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(xp.to_numpy(result), expected)
+
+
+def test_two_numbers():
+    assert fmod(7, -3) == 1
+    assert fmod(-7.5, 2) == -1.5
+    assert fmod(np.int8(-7), 3).dtype == np.int8
+
+
+def test_lists_and_numbers_are_arrays():
+    assert fmod([-7, 7, 8], [3, -3, 5]).tolist() == [-1, 1, 3]
+
+
+def test_integers_outside_the_dtype_overflow_as_in_numpy(xp):
+    for number in (300, -129):
+        with pytest.raises(OverflowError):
+            fmod(xp.asarray(np.arange(3, dtype=np.int8)), number)
+    assert xp.to_numpy(fmod(xp.asarray(np.ones(1, np.float16)), 1e6)).tolist() == [1.0]
+
+
+def test_dtype_chooses_the_computation(xp):
+    """16777217 is no float32: computed there, the remainder is another."""
+    x1 = xp.asarray(np.array([16777217], np.int32))
+    result = fmod(x1, 2, dtype=np.float32)
+    assert (result.dtype, xp.to_numpy(result).tolist()) == (np.float32, [0.0])
+    assert xp.to_numpy(fmod(x1, 2)).tolist() == [1]
+    assert fmod(xp.asarray(np.arange(3, dtype=np.uint8)), 2, dtype=np.int64).dtype == np.int64
+
+
+@pytest.mark.parametrize("out_dtype", [np.float16, np.float32, np.float64])
+def test_out_of_another_dtype(xp, out_dtype):
+    out = Poisoned(xp, (3,), out_dtype)
+    fmod(xp.asarray(np.array([5, -7, 8])), 3, out=out.array)
+    assert out.read().tolist() == [2, -1, 2]
+
+
+# Shapes and layouts.
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((), ()),
+        ((), (5,)),
+        ((3, 1), (1, 4)),
+        ((2, 3, 4), (4,)),
+        ((3, 1), (2, 1, 5)),
+        ((0, 3), (1,)),
+        ((5, 1, 3), (1, 0, 1)),
+        ((1,) * 12, (2,) * 12),
+        ((70_001, 3), (3,)),
+        ((1000, 1), (1, 1003)),
+    ],
+    ids=str,
+)
+def test_broadcasting(xp, first, second):
+    rng = np.random.default_rng(6)
+    x1, x2 = random(rng, first, np.int32), random(rng, second, np.int32) | np.int32(1)
+    result = fmod(xp.asarray(x1), xp.asarray(x2))
+    assert_same_bits(xp.to_numpy(result), np.asarray(np.fmod(x1, x2)))
+
+
+def test_out_may_be_larger_than_the_operands(xp):
+    out = Poisoned(xp, (4, 3), np.int64)
+    fmod(xp.asarray(np.array([5, 6, 7])), 4, out=out.array)
+    assert out.read().tolist() == [[1, 2, 3]] * 4
+
+
+@all_patterns
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint64, np.float16])
+def test_layouts(xp, pattern, dtype):
+    rng = np.random.default_rng(7)
+    x1, x2 = random(rng, (6, 35, 9), dtype), random(rng, (35, 9), dtype)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x1, x2)
+    for first, second, written in ((pattern, "contiguous", "contiguous"), ("contiguous", pattern, pattern)):
+        out = Poisoned(xp, x1.shape, dtype, written)
+        fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
+        np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("n", [1, 31, 1023, 1025, 65_537, 1_000_003])
+def test_sizes(xp, n):
+    rng = np.random.default_rng(n)
+    x1, x2 = random(rng, n, np.float32), random(rng, n, np.float32)
+    out = Poisoned(xp, (n,), np.float32)
+    fmod(xp.asarray(x1), xp.asarray(x2), out=out.array)
+    assert_same_bits(out.read(), np.fmod(x1, x2))
+
+
+@all_patterns
+def test_in_place_of_either_operand(xp, pattern):
+    rng = np.random.default_rng(8)
+    x1, x2 = random(rng, (40, 33), np.int32), random(rng, (40, 33), np.int32)
+    expected = np.fmod(x1, x2)
+    dividend, divisor = place(xp, x1, pattern), place(xp, x2, pattern)
+    assert fmod(dividend, divisor, out=divisor) is divisor
+    np.testing.assert_array_equal(xp.to_numpy(divisor), expected)
+    fmod(dividend, xp.asarray(x2), out=dividend)
+    np.testing.assert_array_equal(xp.to_numpy(dividend), expected)
+
+
+@pytest.mark.parametrize("shift", [1, 7, 500])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_partial_overlap_gives_the_right_answer(xp, shift, backwards):
+    values = random(np.random.default_rng(9), 20_000, np.int32)
+    n = len(values) - shift
+    for source, target in ((slice(0, n), slice(shift, None)), (slice(shift, None), slice(0, n))):
+        buffer = xp.asarray(values)
+        operand, out = buffer[source], buffer[target]
+        given = values[source]
+        if backwards:
+            operand, given = operand[::-1], given[::-1]
+        fmod(operand, 1000, out=out)
+        np.testing.assert_array_equal(xp.to_numpy(out), np.fmod(given, 1000))
+
+
+def test_out_overlapping_a_broadcast_operand(xp):
+    values = random(np.random.default_rng(10), (50, 30), np.int32)
+    array = xp.asarray(values)
+    fmod(array, array[10], out=array)
+    np.testing.assert_array_equal(xp.to_numpy(array), np.fmod(values, values[10]))
+
+
+def test_same_bits_every_time(xp):
+    rng = np.random.default_rng(11)
+    x1, x2 = xp.asarray(random(rng, 100_003, np.float32)), xp.asarray(random(rng, 100_003, np.float32))
+    first = xp.to_numpy(fmod(x1, x2))
+    for _ in range(3):
+        assert_same_bits(xp.to_numpy(fmod(x1, x2)), first)

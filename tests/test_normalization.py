@@ -1,0 +1,644 @@
+"""Mean, variance and normalization: statistics, axes, scale and bias, activations, hard data, layouts, wrappers.
+
+The reference takes two passes in long double. Errors are measured against the spread of the group, not its mean: an
+output is allowed (ADDITIONS(n) + 16) * u * (1 + |z|), z being the normalized value, before scale, which multiplies it.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from layouts import PATTERNS, Poisoned, place
+from reference import (
+    BOOL,
+    FLOATS,
+    HALVES,
+    INTEGERS,
+    SIZES,
+    SMALLEST,
+    UNIT_ROUNDOFF,
+    accumulator_roundoff,
+    additions,
+    assert_close,
+    assert_same_bits,
+    random,
+)
+
+from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
+from cudml.plan.activation import PARAMETERS, Activation
+
+all_floats = pytest.mark.parametrize("dtype", FLOATS, ids=str)
+all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
+SUBSETS = [axes for count in range(5) for axes in itertools.combinations(range(4), count)]
+
+
+def moments_reference(x, axes):
+    """(x - mean, mean, population variance) in long double, reduced axes kept."""
+    wide = x.astype(np.longdouble)
+    mean = wide.mean(axis=axes, keepdims=True)
+    rest = (wide - mean).mean(axis=axes, keepdims=True)
+    distance = wide - mean - rest
+    return distance, mean + rest, np.square(distance).mean(axis=axes, keepdims=True)
+
+
+def group_size(shape, axes):
+    return int(np.prod([shape[axis] for axis in axes], initial=1))
+
+
+def normalization_reference(x, axes, scale=None, bias=None, epsilon=1e-5, normalize_variance=True):
+    """The normalized values before any activation, and the errors allowed for them in the accumulator's type."""
+    distance, _, variance = moments_reference(x, axes)
+    deviation = np.sqrt(variance + np.longdouble(epsilon)) if normalize_variance else np.longdouble(1)
+    spread = np.sqrt(variance) / deviation
+    wide_scale = np.longdouble(1) if scale is None else np.asarray(scale).astype(np.longdouble)
+    wide_bias = np.longdouble(0) if bias is None else np.asarray(bias).astype(np.longdouble)
+    scaled = distance / deviation * wide_scale
+    roundings = additions(group_size(x.shape, axes)) + 16
+    bound = roundings * (spread * np.abs(wide_scale) + np.abs(scaled)) + 4 * np.abs(scaled + wide_bias)
+    return scaled + wide_bias, bound * accumulator_roundoff(result_dtype(x))
+
+
+def result_dtype(x):
+    return x.dtype if x.dtype.name in UNIT_ROUNDOFF else np.dtype(np.float64)
+
+
+def rounded(expected, bound, dtype):
+    """The bound with the rounding to the output's type added."""
+    name = np.dtype(dtype).name
+    return bound + np.abs(expected) * UNIT_ROUNDOFF[name] * 1.01 + SMALLEST[name]
+
+
+def on(xp, value):
+    return xp.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def check(xp, x, axes, scale=None, bias=None, out_dtype=None, **options):
+    """Normalizes into a poisoned output and compares with the reference."""
+    expected, bound = normalization_reference(x, axes, scale, bias, **options)
+    out = Poisoned(xp, x.shape, out_dtype or result_dtype(x))
+    result = mean_variance_normalization(
+        xp.asarray(x), on(xp, scale), on(xp, bias), axes=axes, out=out.array, **options
+    )
+    assert result is out.array
+    assert_close(out.read(), expected, rounded(expected, bound, out.array.dtype))
+
+
+# Statistics.
+
+
+def check_moments(xp, x, axis, correction=0):
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis % x.ndim,)
+    _, mean, variance = moments_reference(x, axes)
+    n, dtype = group_size(x.shape, axes), result_dtype(x)
+    variance = variance * n / (n - correction)
+    unit = accumulator_roundoff(dtype)
+    results = mean_var(xp.asarray(x), axis, correction=correction, keepdims=True)
+    assert [result.dtype for result in results] == [dtype, dtype]
+    got_mean, got_variance = (xp.to_numpy(result) for result in results)
+    spread = (additions(n) + 4) * unit * np.sqrt(variance)
+    assert_close(got_mean, mean, rounded(mean, spread, dtype))
+    assert_close(got_variance, variance, rounded(variance, 2 * (additions(n) + 4) * unit * variance, dtype))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, BOOL, *INTEGERS], ids=str)
+def test_moments_of_every_dtype(xp, dtype):
+    x = random(np.random.default_rng(1), (7, 33), dtype)
+    for axis in (None, 0, 1, (0, 1), -1):
+        check_moments(xp, x, axis if axis != -1 else (1,))
+
+
+@pytest.mark.parametrize("axes", SUBSETS, ids=str)
+def test_moments_over_every_subset_of_axes(xp, axes):
+    x = random(np.random.default_rng(2), (3, 4, 5, 6), np.float32)
+    check_moments(xp, x, axes)
+    mean, variance = mean_var(xp.asarray(x), axes)
+    kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+    assert mean.shape == variance.shape == kept
+
+
+@pytest.mark.parametrize("correction", [0, 1, 1.5, -2])
+def test_correction(xp, correction):
+    check_moments(xp, random(np.random.default_rng(3), (5, 20), np.float64), 1, correction)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_moments_of_long_groups(xp, n):
+    rng = np.random.default_rng(n)
+    check_moments(xp, random(rng, (n,), np.float32) + np.float32(1000), None)
+    if n < 10_000:
+        check_moments(xp, random(rng, (n, 5), np.float32), 0)
+        check_moments(xp, random(rng, (5, n), np.float32), 1)
+
+
+def test_moments_without_elements_or_freedom_are_numpys(xp):
+    for array in mean_var(xp.asarray(np.ones((3, 0), np.float32)), 1):
+        assert np.isnan(xp.to_numpy(array)).tolist() == [True] * 3
+    assert mean_var(xp.asarray(np.ones((0, 3), np.float32)), 1)[0].shape == (0,)
+    _, variance = mean_var(xp.asarray(np.array([[3.0], [4.0]])), 1, correction=1)
+    assert np.isnan(xp.to_numpy(variance)).all()
+    _, variance = mean_var(xp.asarray(np.array([3.0, 4.0])), correction=3)
+    assert np.isposinf(xp.to_numpy(variance))
+
+
+def test_moments_of_a_number(xp):
+    mean, variance = mean_var(xp.asarray(np.array(2.5)))
+    assert (mean.shape, variance.shape) == ((), ())
+    assert (float(xp.to_numpy(mean)), float(xp.to_numpy(variance))) == (2.5, 0.0)
+
+
+@all_patterns
+def test_layout_of_moments(xp, pattern):
+    x = random(np.random.default_rng(4), (6, 35, 9), np.float32)
+    for axis in (None, 0, 1, 2, (0, 2)):
+        expected, got = mean_var(xp.asarray(x), axis), mean_var(place(xp, x, pattern), axis)
+        for one, other in zip(got, expected, strict=True):
+            assert_same_bits(xp.to_numpy(one), xp.to_numpy(other))
+
+
+# Axes, scale, bias and options.
+
+
+@all_floats
+@pytest.mark.parametrize("axes", SUBSETS, ids=str)
+def test_every_subset_of_axes(xp, axes, dtype):
+    rng = np.random.default_rng(5)
+    x = random(rng, (3, 4, 5, 6), dtype)
+    scale, bias = random(rng, (4, 1, 1), dtype), random(rng, (6,), dtype)
+    check(xp, x, axes, scale, bias)
+
+
+@pytest.mark.parametrize("dtype", [BOOL, *INTEGERS], ids=str)
+def test_integers_become_float64(xp, dtype):
+    x = random(np.random.default_rng(6), (6, 40), dtype)
+    assert mean_variance_normalization(xp.asarray(x), axes=1).dtype == np.float64
+    check(xp, x, (1,))
+
+
+def test_axes_may_be_an_int_negative_and_unsorted(xp):
+    x = xp.asarray(random(np.random.default_rng(7), (3, 4, 5), np.float32))
+    expected = xp.to_numpy(mean_variance_normalization(x, axes=(0, 2)))
+    assert_same_bits(xp.to_numpy(mean_variance_normalization(x, axes=[-1, 0])), expected)
+    one = xp.to_numpy(mean_variance_normalization(x, axes=(1,)))
+    assert_same_bits(xp.to_numpy(mean_variance_normalization(x, axes=-2)), one)
+
+
+SCALE_SHAPES = [(), (1,), (5,), (4, 1), (4, 5), (3, 1, 1), (1, 3, 1, 1), (2, 1, 1, 5), (2, 3, 4, 1), (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("scale_shape", [None, *SCALE_SHAPES], ids=str)
+@pytest.mark.parametrize("bias_shape", [None, *SCALE_SHAPES], ids=str)
+@pytest.mark.parametrize("axes", [(1, 2, 3), (0, 2), (3,)], ids=str)
+def test_scale_and_bias_broadcast(xp, scale_shape, bias_shape, axes):
+    rng = np.random.default_rng(8)
+    x = random(rng, (2, 3, 4, 5), np.float32)
+    scale = None if scale_shape is None else random(rng, scale_shape, np.float32)
+    bias = None if bias_shape is None else random(rng, bias_shape, np.float32)
+    check(xp, x, axes, scale, bias)
+
+
+@all_patterns
+def test_layout_of_scale_and_bias(xp, pattern):
+    rng = np.random.default_rng(9)
+    x, scale, bias = (
+        random(rng, (6, 35, 9), np.float32),
+        random(rng, (35, 9), np.float32),
+        random(rng, (9,), np.float32),
+    )
+    expected = mean_variance_normalization(xp.asarray(x), xp.asarray(scale), xp.asarray(bias), axes=(0, 2))
+    placed = place(xp, scale, pattern), place(xp, bias, pattern)
+    assert_same_bits(
+        xp.to_numpy(mean_variance_normalization(xp.asarray(x), *placed, axes=(0, 2))), xp.to_numpy(expected)
+    )
+
+
+@all_floats
+@pytest.mark.parametrize("parameter_dtype", FLOATS, ids=str)
+def test_scale_and_bias_of_another_dtype(xp, dtype, parameter_dtype):
+    rng = np.random.default_rng(10)
+    scale, bias = random(rng, (1, 30), parameter_dtype), random(rng, (4, 1), parameter_dtype)
+    if dtype.itemsize < 8 and parameter_dtype.itemsize == 8:
+        scale, bias = scale.astype(np.float32).astype(np.float64), bias.astype(np.float32).astype(np.float64)
+    check(xp, random(rng, (4, 30), dtype), (1,), scale, bias)
+
+
+def test_numbers_and_lists_as_scale_and_bias(xp):
+    x = random(np.random.default_rng(11), (4, 30), np.float32)
+    expected, bound = normalization_reference(x, (1,), np.float64(2), np.float64(0.5))
+    for scale, bias in ((2, 0.5), (np.float32(2), np.float16(0.5)), ([2] * 30, (0.5,))):
+        got = mean_variance_normalization(xp.asarray(x), scale, bias, axes=1)
+        assert_close(xp.to_numpy(got), expected, rounded(expected, bound, np.float32))
+
+
+@all_floats
+def test_without_variance(xp, dtype):
+    rng = np.random.default_rng(12)
+    check(xp, random(rng, (5, 100), dtype), (1,), random(rng, (100,), dtype), 0.25, normalize_variance=False)
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-12, 1e-5, 0.1, 100.0, float("inf")])
+def test_epsilon(xp, epsilon):
+    check(xp, random(np.random.default_rng(13), (5, 100), np.float32), (1,), epsilon=epsilon)
+
+
+@all_floats
+@pytest.mark.parametrize("out_dtype", FLOATS, ids=str)
+def test_out_of_another_dtype(xp, dtype, out_dtype):
+    x = random(np.random.default_rng(14), (5, 100), dtype)
+    expected, bound = normalization_reference(x, (1,))
+    out = Poisoned(xp, x.shape, out_dtype)
+    mean_variance_normalization(xp.asarray(x), axes=1, out=out.array)
+    assert_close(out.read(), expected, rounded(expected, rounded(expected, bound, dtype), out_dtype))
+
+
+# Hard data.
+
+
+@all_floats
+@pytest.mark.parametrize("constant", [0.0, 1.0, -1234.0, 65504.0, 0.1])
+@pytest.mark.parametrize("shape", [(3, 1), (3, 2), (3, 1000), (2, 30_001)], ids=str)
+def test_constant_groups_give_exactly_zero(xp, dtype, constant, shape):
+    """The mean of equal numbers is that number, however many there are; then only the bias is left."""
+    x = xp.asarray(np.full(shape, constant).astype(dtype))
+    assert not xp.to_numpy(mean_variance_normalization(x, axes=1)).astype(bool).any()
+    biased = mean_variance_normalization(x, 3.0, 0.5, axes=1)
+    assert (xp.to_numpy(biased) == 0.5).all()
+    mean, variance = mean_var(x, 1)
+    assert_same_bits(xp.to_numpy(mean), xp.to_numpy(x)[:, 0])
+    assert not xp.to_numpy(variance).astype(bool).any()
+
+
+def hard_cases():
+    rng = np.random.default_rng(15)
+    noise = rng.standard_normal((4, 3000))
+    yield "mean 1e6, spread 1", np.float32, noise + 1e6
+    yield "mean 1e6, spread 1, short", np.float32, noise[:, :5] + 1e6
+    yield "consecutive at 40000", np.float32, np.tile([40000.0, 40001, 40002, 40003], (2, 1))
+    yield "rows of growing mean", np.float32, np.array([[0.0], [100], [1e3], [1e4]]) + np.arange(3000) * 1e-3
+    yield "magnitude 1e30", np.float32, noise * 1e30
+    yield "magnitude 1e150", np.float64, noise * 1e150
+    yield "magnitude 1e-20", np.float32, noise * 1e-20
+    yield "outlier first", np.float32, np.concatenate([np.full((4, 1), 1e6), noise], axis=1)
+    yield "outlier last", np.float32, np.concatenate([noise, np.full((4, 1), -1e7)], axis=1)
+    yield "mean 1e9, spread 1", np.float64, noise + 1e9
+    yield "two elements", np.float32, np.array([[1e6, 1e6 + 0.0625], [-3.0, 5.0], [1e-3, 1e3]])
+    for dtype in HALVES:
+        yield f"variance above 65504 in {dtype}", dtype, noise * 1000
+        yield f"mean 2000, spread 2 in {dtype}", dtype, noise * 2 + 2000
+
+
+HARD_CASES = {name: values.astype(dtype) for name, dtype, values in hard_cases()}
+
+
+@pytest.mark.parametrize("case", HARD_CASES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_hard_data(xp, case, axis):
+    x = HARD_CASES[case] if axis == 1 else np.ascontiguousarray(HARD_CASES[case].T)
+    check(xp, x, (axis,))
+    check(xp, x, (axis,), normalize_variance=False)
+
+
+@pytest.mark.parametrize("case", [case for case in HARD_CASES if "65504" not in case and "1e30" not in case])
+def test_moments_of_hard_data(xp, case):
+    check_moments(xp, HARD_CASES[case], 1)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_variance_of_halves_rounds_to_infinity_only_in_the_result(xp, dtype):
+    x = (np.random.default_rng(16).standard_normal((2, 500)) * 2000).astype(dtype)
+    _, variance = mean_var(xp.asarray(x), 1)
+    largest = 65504 if dtype == np.float16 else 3e38
+    overflows = moments_reference(x, (1,))[2].reshape(-1) > largest
+    assert overflows.all() == (dtype == np.float16)
+    np.testing.assert_array_equal(np.isinf(xp.to_numpy(variance).astype(np.float64)), overflows)
+
+
+def test_subnormal_input_is_not_flushed(xp):
+    x = (np.random.default_rng(17).integers(-1000, 1000, (3, 50)) * 2.0**-149).astype(np.float32)
+    check(xp, x, (1,))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_nan_and_infinity_stay_in_their_group(xp, bad, axis):
+    x = random(np.random.default_rng(18), (9, 700) if axis == 1 else (700, 9), np.float32)
+    expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axis))
+    spoiled = np.moveaxis(x.copy(), axis, -1)
+    spoiled[4, 333] = bad
+    result = mean_variance_normalization(xp.asarray(np.moveaxis(spoiled, -1, axis)), axes=axis)
+    got = np.moveaxis(xp.to_numpy(result), axis, -1)
+    assert np.isnan(got[4]).all()
+    assert_same_bits(np.delete(got, 4, axis=0), np.delete(np.moveaxis(expected, axis, -1), 4, axis=0))
+
+
+# Sizes and layouts.
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_size_of_groups(xp, n):
+    rng = np.random.default_rng(n)
+    check(xp, random(rng, (2, n), np.float32), (1,), random(rng, (n,), np.float32))
+    check(xp, random(rng, (n, 3), np.float16), (0,), random(rng, (3,), np.float16))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((70_001, 3), (1,)), ((3, 70_001), (0,)), ((40, 50, 60), (0, 2)), ((300_007,), (0,)), ((2, 3, 50, 700), (2, 3))],
+)
+def test_many_groups_and_large_groups(xp, shape, axes):
+    check(xp, random(np.random.default_rng(19), shape, np.float32), axes)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)
+def test_odd_shapes(xp, shape):
+    x = random(np.random.default_rng(20), shape, np.float32)
+    for axes in [(), *((axis,) for axis in range(len(shape))), tuple(range(len(shape)))]:
+        if group_size(shape, axes):
+            check(xp, x, axes)
+        else:
+            assert mean_variance_normalization(xp.asarray(x), axes=axes).shape == shape
+
+
+@all_patterns
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+def test_layout_of_input_and_output(xp, pattern, dtype):
+    x = random(np.random.default_rng(21), (6, 35, 9), dtype)
+    for axes in ((0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)):
+        expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), 2.0, axes=axes, activation="tanh"))
+        out = Poisoned(xp, x.shape, dtype, pattern)
+        mean_variance_normalization(place(xp, x, pattern), 2.0, axes=axes, activation="tanh", out=out.array)
+        assert_same_bits(out.read(), expected)
+
+
+@all_patterns
+def test_in_place(xp, pattern):
+    x = random(np.random.default_rng(22), (5, 300, 3), np.float32)
+    for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2)):
+        array = place(xp, x, pattern)
+        assert mean_variance_normalization(array, axes=axes, out=array) is array
+        assert_same_bits(xp.to_numpy(array), xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes)))
+
+
+def test_in_place_over_a_large_group(xp):
+    x = random(np.random.default_rng(23), (400_003,), np.float32)
+    array = xp.asarray(x)
+    mean_variance_normalization(array, axes=0, out=array)
+    assert_same_bits(xp.to_numpy(array), xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=0)))
+
+
+def test_broadcast_input(xp):
+    values = random(np.random.default_rng(24), (3, 1), np.float32)
+    result = mean_variance_normalization(xp.broadcast_to(xp.asarray(values), (3, 500)), axes=0)
+    expected, bound = normalization_reference(np.broadcast_to(values, (3, 500)), (0,))
+    assert_close(xp.to_numpy(result), expected, rounded(expected, bound, np.float32))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((3, 20_001), (1,)), ((20_001, 3), (0,)), ((300_007,), (0,))])
+def test_same_bits_every_time(xp, shape, axes):
+    x = xp.asarray(random(np.random.default_rng(25), shape, np.float32))
+    first = xp.to_numpy(mean_variance_normalization(x, axes=axes))
+    for _ in range(3):
+        assert_same_bits(xp.to_numpy(mean_variance_normalization(x, axes=axes)), first)
+
+
+# Activations: DirectML's formulas, written down again in long double.
+
+
+def normal_cdf(x):
+    """By Marsaglia's series near 0 and the continued fraction of Mills' ratio in the tails."""
+    density = np.exp(-x * x / 2) / np.sqrt(2 * np.arccos(np.longdouble(-1)))
+    if abs(x) < 1.5:
+        term = total = x
+        for k in range(3, 80, 2):
+            term = term * x * x / k
+            total = total + term
+        return np.longdouble(0.5) + density * total
+    ratio = abs(x)
+    for k in range(400, 0, -1):
+        ratio = abs(x) + k / ratio
+    return density / ratio if x < 0 else 1 - density / ratio
+
+
+FORMULAS = {
+    "celu": lambda x, alpha: max(0, x) + min(0, alpha * np.expm1(x / alpha)),
+    "elu": lambda x, alpha: x if x >= 0 else alpha * np.expm1(x),
+    "gelu": lambda x: x * normal_cdf(x),
+    "hard_sigmoid": lambda x, alpha, beta: max(0, min(alpha * x + beta, 1)),
+    "identity": lambda x: x,
+    "leaky_relu": lambda x, alpha: x if x >= 0 else alpha * x,
+    "linear": lambda x, alpha, beta: alpha * x + beta,
+    "parametric_softplus": lambda x, alpha, beta: alpha * np.log1p(np.exp(beta * x)),
+    "relu": lambda x: max(0, x),
+    "scaled_elu": lambda x, alpha, gamma: gamma * x if x > 0 else gamma * alpha * np.expm1(x),
+    "scaled_tanh": lambda x, alpha, beta: alpha * np.tanh(beta * x),
+    "shrink": lambda x, bias, threshold: x - bias if x > threshold else x + bias if x < -threshold else 0,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "softplus": lambda x, steepness: np.log1p(np.exp(steepness * x)) / steepness,
+    "softsign": lambda x: x / (1 + abs(x)),
+    "tanh": lambda x: np.tanh(x),
+    "thresholded_relu": lambda x, alpha: x if x > alpha else 0,
+}
+OTHER_PARAMETERS = {
+    "celu": (2.5,),
+    "elu": (0.3,),
+    "hard_sigmoid": (0.5, 0.25),
+    "leaky_relu": (0.2,),
+    "linear": (-2.0, 0.75),
+    "parametric_softplus": (3.0, 0.5),
+    "scaled_elu": (1.5, 2.0),
+    "scaled_tanh": (1.7, 0.66),
+    "shrink": (0.25, 1.5),
+    "softplus": (3.0,),
+    "thresholded_relu": (0.1,),
+}
+ACTIVATIONS = [Activation.named(name) for name in PARAMETERS]
+ACTIVATIONS += [Activation(name, parameters) for name, parameters in OTHER_PARAMETERS.items()]
+all_activations = pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: f"{a.name}{a.parameters or ''}")
+
+
+def activated(activation, values):
+    parameters = [np.longdouble(parameter) for parameter in activation.parameters]
+    with np.errstate(over="ignore"):
+        return np.array([FORMULAS[activation.name](x, *parameters) for x in values.reshape(-1).astype(np.longdouble)])
+
+
+def apply(xp, activation, values):
+    """The activation of `values` alone: a group of one element leaves nothing but the bias to it."""
+    zeros = xp.asarray(np.zeros_like(values))
+    return xp.to_numpy(mean_variance_normalization(zeros, bias=xp.asarray(values), axes=(), activation=activation))
+
+
+def test_there_are_seventeen():
+    assert len(PARAMETERS) == 17
+    assert set(FORMULAS) == set(PARAMETERS)
+
+
+@all_floats
+@all_activations
+def test_activation_formula(xp, activation, dtype):
+    """Relative error: exp turns the rounding of its argument into |x| u, erfc into x^2 u."""
+    rng = np.random.default_rng(26)
+    edges = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 8.0, 20.0, 88.0, 90.0, 104.0, 600.0])
+    values = np.concatenate([edges, -edges, rng.standard_normal(200) * 3, rng.standard_normal(50) * 30]).astype(dtype)
+    expected = activated(activation, values)
+    x = np.abs(values.astype(np.longdouble))
+    growth = 1 + (x * x if activation.name == "gelu" else x * max(1, *map(abs, activation.parameters), 1))
+    scale = np.abs(expected) + (np.abs(x) if activation.name in {"linear", "hard_sigmoid"} else 0)
+    parameters = sum(abs(parameter) for parameter in activation.parameters)
+    additive = parameters if activation.name in {"linear", "hard_sigmoid", "shrink"} else 0.0
+    unit = accumulator_roundoff(dtype)
+    normal = 2.0**-1022 if dtype == np.float64 else 2.0**-126
+    bound = 16 * unit * growth * scale + 4 * unit * additive + normal
+    assert_close(apply(xp, activation, values), expected, rounded(expected, bound, dtype))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS[:17], ids=lambda a: a.name)
+def test_activation_by_name_after_normalization(xp, activation):
+    x = random(np.random.default_rng(27), (4, 100), np.float32)
+    normalized, bound = normalization_reference(x, (1,), 2.0, 0.5)
+    expected = activated(activation, normalized).reshape(x.shape)
+    steepest = 2.0  # no activation with default parameters is steeper, apart from jumps
+    got = xp.to_numpy(mean_variance_normalization(xp.asarray(x), 2.0, 0.5, axes=1, activation=activation.name))
+    jumps = {"thresholded_relu": 1.0, "shrink": 0.5}
+    distance = np.abs(np.abs(normalized) - jumps.get(activation.name, -1.0))
+    assert (distance > 1e-6).all(), "the data must keep off the jumps"
+    allowed = steepest * bound + 32 * UNIT_ROUNDOFF["float32"] * (1 + np.abs(expected))
+    assert_close(got, expected, rounded(expected, allowed, np.float32))
+
+
+LIMITS = {
+    "celu": (-1, np.inf),
+    "elu": (-1, np.inf),
+    "hard_sigmoid": (0, 1),
+    "identity": (-np.inf, np.inf),
+    "leaky_relu": (-np.inf, np.inf),
+    "linear": (-np.inf, np.inf),
+    "parametric_softplus": (0, np.inf),
+    "relu": (0, np.inf),
+    "scaled_tanh": (-1, 1),
+    "shrink": (-np.inf, np.inf),
+    "sigmoid": (0, 1),
+    "softplus": (0, np.inf),
+    "tanh": (-1, 1),
+    "thresholded_relu": (0, np.inf),
+}
+
+
+@all_floats
+@pytest.mark.parametrize("name", LIMITS)
+def test_activation_of_infinity_and_huge_values(xp, name, dtype):
+    huge = 6e4 if dtype == np.float16 else 1e30
+    low, nearly_low, nearly_high, high = apply(xp, name, np.array([-np.inf, -huge, huge, np.inf], dtype)).astype(float)
+    assert (low, high) == LIMITS[name]
+    assert not np.isnan([nearly_low, nearly_high]).any()
+    for near, limit in ((nearly_low, low), (nearly_high, high)):
+        assert near == limit or np.isinf(limit)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_activation_keeps_nan(xp, name):
+    result = apply(xp, name, np.array([1.0, np.nan, -1.0], np.float32))
+    assert np.isnan(result).tolist() == [False, True, False]
+
+
+# The wrappers.
+
+
+def test_layer_norm(xp):
+    rng = np.random.default_rng(28)
+    x = random(rng, (3, 4, 5, 6), np.float32)
+    for shape in ((6,), (5, 6), (4, 5, 6), (3, 4, 5, 6)):
+        weight, bias = random(rng, shape, np.float32), random(rng, shape, np.float32)
+        axes = tuple(range(4 - len(shape), 4))
+        expected, bound = normalization_reference(x, axes, weight, bias, epsilon=0.01)
+        out = Poisoned(xp, x.shape, np.float32)
+        layer_norm(xp.asarray(x), shape, xp.asarray(weight), xp.asarray(bias), 0.01, out=out.array)
+        assert_close(out.read(), expected, rounded(expected, bound, np.float32))
+    plain = mean_variance_normalization(xp.asarray(x), axes=3)
+    assert_same_bits(xp.to_numpy(layer_norm(xp.asarray(x), 6)), xp.to_numpy(plain))
+
+
+def channels(values, ndim):
+    """Per-channel parameters as they broadcast along axis 1."""
+    return values.reshape(1, -1, *(1,) * (ndim - 2))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 30), (2, 5, 6, 7), (2, 3, 2, 3, 4)], ids=str)
+def test_instance_norm(xp, shape):
+    rng = np.random.default_rng(29)
+    x, weight, bias = (
+        random(rng, shape, np.float32),
+        random(rng, shape[1], np.float32),
+        random(rng, shape[1], np.float32),
+    )
+    axes = tuple(range(2, len(shape)))
+    expected, bound = normalization_reference(x, axes, channels(weight, x.ndim), channels(bias, x.ndim))
+    out = Poisoned(xp, shape, np.float32)
+    instance_norm(xp.asarray(x), xp.asarray(weight), xp.asarray(bias), out=out.array)
+    assert_close(out.read(), expected, rounded(expected, bound, np.float32))
+
+
+@all_patterns
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+def test_group_norm(xp, groups, pattern):
+    """Any layout of x and out is read and written in place: cutting the channels into groups copies nothing."""
+    rng = np.random.default_rng(30)
+    shape = (2, 6, 5, 7)
+    x, weight, bias = random(rng, shape, np.float32), random(rng, 6, np.float32), random(rng, 6, np.float32)
+    grouped = x.reshape(2, groups, 6 // groups, 5, 7)
+    expected, bound = normalization_reference(grouped, (2, 3, 4))
+    expected, bound = expected.reshape(shape), bound.reshape(shape)
+    scale, shift = channels(weight, 4).astype(np.longdouble), channels(bias, 4).astype(np.longdouble)
+    expected, bound = expected * scale + shift, bound * np.abs(scale)
+    bound = bound + 4 * UNIT_ROUNDOFF["float32"] * (np.abs(expected) + np.abs(shift))
+    out = Poisoned(xp, shape, np.float32, pattern)
+    result = group_norm(place(xp, x, pattern), groups, xp.asarray(weight), xp.asarray(bias), out=out.array)
+    assert result is out.array
+    assert_close(out.read(), expected, rounded(expected, bound, np.float32))
+    allocated = group_norm(place(xp, x, pattern), groups, xp.asarray(weight), xp.asarray(bias))
+    assert_close(xp.to_numpy(allocated), expected, rounded(expected, bound, np.float32))
+
+
+def test_group_norm_in_place(xp):
+    x = random(np.random.default_rng(31), (2, 6, 5, 7), np.float32)
+    array = xp.asarray(x)
+    assert group_norm(array, 3, out=array) is array
+    assert_same_bits(xp.to_numpy(array), xp.to_numpy(group_norm(xp.asarray(x), 3)))
+
+
+@all_floats
+@pytest.mark.parametrize("shape", [(20, 3), (4, 3, 9), (4, 5, 6, 7)], ids=str)
+def test_batch_norm(xp, shape, dtype):
+    rng = np.random.default_rng(32)
+    x, weight, bias = random(rng, shape, dtype), random(rng, shape[1], dtype), random(rng, shape[1], dtype)
+    axes = (0, *range(2, len(shape)))
+    expected, bound = normalization_reference(x, axes, channels(weight, x.ndim), channels(bias, x.ndim))
+    arrays = xp.asarray(x), xp.asarray(weight), xp.asarray(bias)
+    y, mean, variance = batch_norm(*arrays, return_statistics=True)
+    assert_close(xp.to_numpy(y), expected, rounded(expected, bound, dtype))
+    assert_same_bits(xp.to_numpy(batch_norm(*arrays)), xp.to_numpy(y))
+    _, mean_reference, variance_reference = moments_reference(x, axes)
+    unit, n = accumulator_roundoff(dtype), group_size(shape, axes)
+    assert mean.dtype == variance.dtype == dtype
+    allowed = (additions(n) + 4) * unit * np.sqrt(variance_reference)
+    assert_close(xp.to_numpy(mean), mean_reference.reshape(-1), rounded(mean_reference, allowed, dtype).reshape(-1))
+    allowed = 2 * (additions(n) + 4) * unit * variance_reference
+    assert_close(
+        xp.to_numpy(variance), variance_reference.reshape(-1), rounded(variance_reference, allowed, dtype).reshape(-1)
+    )
+
+
+def test_wrappers_take_an_activation_and_a_strided_weight(xp):
+    rng = np.random.default_rng(33)
+    x, weight = random(rng, (2, 4, 30), np.float32), random(rng, 8, np.float32)
+    strided = xp.asarray(weight)[::2]
+    expected, bound = normalization_reference(x, (2,), channels(weight[::2], 3))
+    for result in (
+        instance_norm(xp.asarray(x), strided, activation="relu"),
+        group_norm(xp.asarray(x), 4, strided, activation="relu"),
+    ):
+        assert_close(xp.to_numpy(result), np.maximum(expected, 0), rounded(expected, bound, np.float32))
+    y = batch_norm(xp.asarray(x), strided, activation=Activation("linear", (0.0, 7.0)))
+    assert (xp.to_numpy(y) == 7).all()
+    assert (xp.to_numpy(layer_norm(xp.asarray(x), 30, activation="hard_sigmoid")) <= 1).all()
