@@ -85,6 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "backend(*names): runs on these backends only")
     config.addinivalue_line("markers", "large: needs gigabytes of memory; runs only with --large")
     for name in config.getoption("--backend") or ():
         reason = BACKENDS[name].why_unusable()
@@ -95,6 +96,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "xp" in metafunc.fixturenames:
         names = metafunc.config.getoption("--backend") or list(BACKENDS)
+        marker = metafunc.definition.get_closest_marker("backend")
+        if marker:
+            names = [name for name in names if name in marker.args]
         metafunc.parametrize("xp", names, indirect=True, scope="session")
 
 

@@ -1,0 +1,179 @@
+"""What only a GPU can show: streams, graphs, waiting, sizes beyond 32 bits."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import cudml
+
+pytestmark = [pytest.mark.backend("cuda"), pytest.mark.xdist_group("gpu")]
+
+SPIN = r"""
+extern "C" __global__ void spin(long long cycles) {
+    const long long start = clock64();
+    while (clock64() - start < cycles) {}
+}
+"""
+CYCLES = 200_000_000  # about a tenth of a second
+
+
+@pytest.fixture(scope="module")
+def cupy(xp):
+    import cupy
+
+    return cupy
+
+
+@pytest.fixture(scope="module")
+def spin(cupy):
+    kernel = cupy.RawModule(code=SPIN).get_function("spin")
+    return lambda: kernel((1,), (1,), (np.int64(CYCLES),))
+
+
+def calls(cupy):
+    """One call of every operator: name, the input, and a function of it."""
+    rng = np.random.default_rng(1)
+    x = cupy.asarray(rng.standard_normal((40, 9000), np.float32))
+    line = cupy.asarray(rng.standard_normal(100_003, np.float32))
+    offsets = cupy.asarray(np.sort(np.r_[0, rng.integers(0, line.size, 500), line.size]))
+    scale = cupy.asarray(rng.standard_normal(9000, np.float32))
+    return {
+        "cumsum rows": (x, lambda a: cudml.cumsum(a, 1)),
+        "cumprod columns": (x, lambda a: cudml.cumprod(a.T, 0)),
+        "cumulative_sum": (line, lambda a: cudml.cumulative_sum(a, include_initial=True)),
+        "segmented_cumsum": (line, lambda a: cudml.segmented_cumsum(a, offsets)),
+        "mean_var": (x, lambda a: cudml.mean_var(a, 1)[1]),
+        "layer_norm": (x, lambda a: cudml.layer_norm(a, 9000, scale)),
+        "batch_norm": (x, lambda a: cudml.batch_norm(a.T)),
+        "fmod": (x, lambda a: cudml.fmod(a, 0.25)),
+    }
+
+
+NAMES = [
+    "cumsum rows",
+    "cumprod columns",
+    "cumulative_sum",
+    "segmented_cumsum",
+    "mean_var",
+    "layer_norm",
+    "batch_norm",
+    "fmod",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_work_goes_to_the_current_stream_and_nothing_waits(cupy, spin, name):
+    x, call = calls(cupy)[name]
+    expected = call(x).get()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        late = cupy.zeros_like(x)
+        call(late)
+        stream.synchronize()
+        spin()
+        late[...] = x
+        result = call(late)
+        assert not stream.done, "the call waited for the stream"
+    stream.synchronize()
+    np.testing.assert_array_equal(result.get(), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_captured_call_follows_its_input_at_every_replay(cupy, name):
+    x, call = calls(cupy)[name]
+    changed = x[..., ::-1].copy()
+    expected = call(x).get(), call(changed).get()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        held = x.copy()
+        call(held)
+        stream.begin_capture()
+        result = call(held)
+        graph = stream.end_capture()
+        clutter = [
+            cupy.full(1 << 16, 7, np.float32) for _ in range(32)
+        ]  # takes what the capture gave back, if anything
+        for values, wanted in zip((x, changed, x), (*expected, expected[0]), strict=True):
+            held[...] = values
+            graph.launch(stream)
+            np.testing.assert_array_equal(result.get(), wanted)
+        assert all(bool((array == 7).all()) for array in clutter)
+
+
+def test_threads_on_streams_of_their_own_get_the_same_bits(cupy):
+    everything = calls(cupy)
+    expected = {name: call(x).get() for name, (x, call) in everything.items()}
+    failures: list[str] = []
+
+    def work() -> None:
+        with cupy.cuda.Device(0), cupy.cuda.Stream(non_blocking=True) as stream:
+            for _ in range(20):
+                for name, (x, call) in everything.items():
+                    result = call(x)
+                    stream.synchronize()
+                    if not np.array_equal(result.get(), expected[name]):
+                        failures.append(name)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bits_in_every_run(cupy, name):
+    x, call = calls(cupy)[name]
+    expected = call(x)
+    assert all(bool((call(x).view(np.uint32) == expected.view(np.uint32)).all()) for _ in range(200))
+
+
+def test_subnormals_survive(cupy):
+    tiny = cupy.asarray(np.array([3, 5, 7], np.uint32).view(np.float32))
+    assert cudml.cumsum(tiny).get().view(np.uint32).tolist() == [3, 8, 15]
+    assert cudml.fmod(tiny, tiny[:1]).get().view(np.uint32).tolist() == [0, 2, 1]
+
+
+def test_offsets_that_lie_cannot_lead_outside(cupy):
+    """Checked offsets may change afterwards; whatever they hold then, nothing outside the arrays is touched."""
+    a = cupy.ones(50_000, np.float32)
+    offsets = cupy.asarray(np.array([0, 100, 30_000, 50_000]))
+    guarded = cupy.full(3 * a.size, -1, np.float32)
+    out = guarded[a.size : 2 * a.size]
+    cudml.segmented_cumsum(a, offsets, out=out)
+    for lie in ([7, -(2**62), 2**62, 3], [2**63 - 1, 2**63 - 1, -1, -1], [50_000, 0, 50_000, 0]):
+        offsets[...] = cupy.asarray(np.array(lie))
+        for reverse in (False, True):
+            cudml.segmented_cumsum(a, offsets, out=out, reverse=reverse)
+    assert bool((guarded[: a.size] == -1).all())
+    assert bool((guarded[2 * a.size :] == -1).all())
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("shape", [(2**31 + 1000,), (2**16 + 1, 2**15 + 1), (3, 2**30 + 7)])
+def test_more_than_2_to_the_31_elements(cupy, shape):
+    x = cupy.ones(shape, np.int8)
+    for axis in range(len(shape)):
+        result = cudml.cumsum(x, axis, dtype=np.int32)
+        assert bool((cupy.moveaxis(result, axis, -1)[..., -1] == shape[axis]).all())
+        assert bool((cupy.diff(cupy.moveaxis(result, axis, -1)[..., -4097:], axis=-1) == 1).all())
+        del result
+    x[..., -1] = 3
+    assert bool((cudml.fmod(x, np.int8(2)) == 1).all())
+    mean, variance = cudml.mean_var(x.reshape(-1)[: 2**31 + 500])
+    assert float(mean) == pytest.approx(1, abs=1e-4)
+    assert float(variance) == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.large
+def test_running_sum_of_2_to_the_28_ones(cupy):
+    result = cudml.cumsum(cupy.ones(2**28, np.float32))
+    assert float(result[-1]) == 2**28
+    exact = cupy.arange(1, 2**28 + 1, dtype=np.float64)
+    assert float(cupy.abs(result / exact - 1).max()) <= 2.0**-23
+
+
+def test_the_list_of_calls_is_complete(cupy):
+    assert sorted(calls(cupy)) == sorted(NAMES)
