@@ -133,6 +133,14 @@ def test_dtype_decides_before_out_does(xp):
     assert xp.to_numpy(cut).tolist() == [1, 2]
 
 
+def test_halves_are_rounded_before_they_are_stored_wider(xp):
+    out = Poisoned(xp, (3000,), np.float32)
+    values = np.random.default_rng(20).random(3000).astype(np.float32)
+    cumsum(xp.asarray(values), dtype=np.float16, out=out.array)
+    stored = out.read()
+    np.testing.assert_array_equal(stored.astype(np.float16).astype(np.float32), stored)
+
+
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_lost_imaginary_part_warns(xp, dtype):
     values = np.array([1 + 2j, 3 - 4j], dtype)
@@ -310,6 +318,12 @@ def test_more_than_2_31_elements(xp):
     ones = xp.asarray(np.ones(n, np.uint8))
     cumsum(ones, dtype=np.uint8, out=ones)
     assert xp.to_numpy(ones[-6:]).tolist() == [(n - i) % 256 for i in range(5, -1, -1)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_error_grows_with_the_logarithm(xp, dtype):
+    """Adding a million tenths one after the other is off by thousands of times what a tree may be off by."""
+    check(xp, "sum", np.full(1_000_003, 0.1, dtype))
 
 
 @pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize == 2], ids=str)
