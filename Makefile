@@ -38,7 +38,7 @@ check: $(VENV)/check.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/bench.stamp
-	$(BIN)/python -m benchmarks.run --out benchmarks/results/local.json
+	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m pytest benchmarks
 
 docs: $(VENV)/docs.stamp

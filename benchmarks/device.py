@@ -17,8 +17,8 @@ from benchmarks import peers
 from benchmarks.case import Call
 
 REPEATS = 12
-#: A call that takes longer than this is not repeated.
-TOO_SLOW_SECONDS = 0.5
+#: No measurement may take much longer than this; slow calls are repeated less, or not at all.
+SECONDS_PER_MEASUREMENT = 0.5
 #: Small calls are measured over so many sets of buffers, one after the other, that the caches do not help.
 ROTATIONS = 32
 
@@ -57,7 +57,6 @@ class Gpu:
         self._cuda = self.xp.cuda
         self._stream = self._cuda.Stream(non_blocking=True)
         self._stream.use()
-        peers.use_stream(self._stream.ptr)
 
     def facts(self) -> dict[str, str]:
         runtime = self._cuda.runtime
@@ -83,14 +82,17 @@ class Gpu:
     def milliseconds(self, calls: Sequence[Call]) -> float:
         """Large calls are timed one by one. Small ones are captured into a graph and replayed, so that the time of
         the host and of launches one by one is left out."""
-        warm_up = self._seconds(calls[0])
-        if warm_up > TOO_SLOW_SECONDS:
-            return self._slow_milliseconds(calls[0], warm_up)
+        first = self._seconds(calls[0])  # may compile something
+        if first > 10 * SECONDS_PER_MEASUREMENT:
+            return first * 1e3
+        second = self._seconds(calls[0])
+        if second > SECONDS_PER_MEASUREMENT:
+            return second * 1e3
         for call in calls[1:]:
             call()
-        if len(calls) == 1:
-            return self._median(calls[0])
-        return self._median(self._sequence(calls)) / len(calls)
+        sequence = calls[0] if len(calls) == 1 else self._sequence(calls)
+        repeats = round(SECONDS_PER_MEASUREMENT / second / len(calls))
+        return self._median(sequence, min(max(repeats, 3), REPEATS)) / len(calls)
 
     def host_microseconds(self, call: Call) -> float:
         def seconds() -> float:
@@ -111,12 +113,8 @@ class Gpu:
         self._stream.synchronize()
         return time.perf_counter() - start
 
-    def _slow_milliseconds(self, call: Call, first: float) -> float:
-        """The first call may have compiled something; a second one is worth it unless it would take seconds."""
-        return 1e3 * (self._seconds(call) if first < 10 * TOO_SLOW_SECONDS else first)
-
-    def _median(self, call: Call) -> float:
-        pairs = [(self._cuda.Event(), self._cuda.Event()) for _ in range(REPEATS)]
+    def _median(self, call: Call, repeats: int) -> float:
+        pairs = [(self._cuda.Event(), self._cuda.Event()) for _ in range(repeats)]
         for start, end in pairs:  # without waiting in between, so that the host stays ahead of the GPU
             start.record(self._stream)
             call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -30,9 +31,7 @@ def modulus(case: Case, arrays: Arrays) -> dict[str, Call]:
     x1, x2, out = arrays["x1"], arrays["x2"], arrays["out"]
     found: dict[str, Call] = {}
     if cupy := _cupy(x1):
-        # CuPy's fmod of integers goes through floats; its remainder costs the same as a truncated one would.
-        function = cupy.fmod if np.dtype(case.dtype).kind == "f" else cupy.remainder
-        found["cupy"] = lambda: function(x1, x2, out=out)
+        found["cupy"] = lambda: cupy.fmod(x1, x2, out=out)
     if torch := _torch(x1):
         tensors = _tensors(arrays)
         found["torch"] = lambda: torch.fmod(tensors["x1"], tensors["x2"], out=tensors["out"])
@@ -69,15 +68,9 @@ def compiled_normalization(case: Case, arrays: Arrays) -> dict[str, Call]:
     return {"torch_compile": lambda: compiled(*operands)}
 
 
-def use_stream(pointer: int) -> None:
-    """Lets torch enqueue on the stream that everything else is measured on."""
-    if torch := _installed_torch():
-        torch.cuda.set_stream(torch.cuda.ExternalStream(pointer))
-
-
 def free_memory() -> None:
-    """Gives torch's cached blocks back to the driver."""
-    if torch := _installed_torch():
+    """Gives torch's cached blocks back to the driver, if torch was used."""
+    if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()
 
 
@@ -115,11 +108,16 @@ def _torch(array: Any) -> Any:
 
 @cache
 def _installed_torch() -> Any:
+    """torch on CuPy's current stream, which everything is measured on; None without it."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:
         return None
-    return torch if torch.cuda.is_available() else None
+    if not torch.cuda.is_available():
+        return None
+    stream = importlib.import_module("cupy").cuda.get_current_stream()
+    torch.cuda.set_stream(torch.cuda.ExternalStream(stream.ptr))
+    return torch
 
 
 def _tensors(arrays: Arrays) -> dict[str, Any]:

@@ -22,6 +22,12 @@ def kernels_sha256(folder: Path = KERNELS) -> str:
     return digest.hexdigest()
 
 
+def default_path(gpu: str) -> Path:
+    """benchmarks/results/h200.json for "NVIDIA H200"."""
+    name = gpu.lower().removeprefix("nvidia").strip().replace(" ", "-")
+    return Path(__file__).resolve().parent / "results" / f"{name}.json"
+
+
 class Report:
     """Records in the order in which their cases were first measured."""
 

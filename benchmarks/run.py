@@ -1,4 +1,4 @@
-"""Measures all cases and writes the results: `python -m benchmarks.run --out FILE`.
+"""Measures all cases and writes the results: `python -m benchmarks.run`.
 
 cudml comes first in every case, the other libraries while the time lasts, and what has to be compiled last. The file
 is written after each case, so that a run that is cut short loses little.
@@ -17,7 +17,8 @@ from typing import TypeAlias
 from benchmarks import modulus, normalization, scan
 from benchmarks.case import Arrays, Call, Case, Family
 from benchmarks.device import ROTATIONS, Device, Gpu, Host
-from benchmarks.report import Report
+from benchmarks.report import Report, default_path
+from cudml import info
 
 FAMILIES: dict[str, Family] = {"scan": scan, "normalization": normalization, "modulus": modulus}
 
@@ -94,15 +95,20 @@ def _rotations(case: Case) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what the command line says and returns the exit code: 1 when cudml could not be measured somewhere."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--out", type=Path, help="the JSON file to write; default: results/ and the GPU's name")
     parser.add_argument("--only", choices=FAMILIES, action="append", help="only this family; may be repeated")
     parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no peer is begun")
     parser.add_argument("--no-peers", action="store_true", help="only cudml and the copy")
     parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
     options = parser.parse_args(arguments)
     deadline = time.monotonic() + options.time_budget
+    problem = None if options.dry_run else info.gpu_problem()
+    if problem:
+        print(f"the benchmarks need a GPU: {problem}", file=sys.stderr)
+        return 2
     device: Device = Host() if options.dry_run else Gpu()
-    report = Report(device.facts(), options.out)
+    facts = device.facts()
+    report = Report(facts, options.out or default_path(facts["gpu"]))
     run = Run(device, report, [FAMILIES[name] for name in options.only or FAMILIES], shrink=options.dry_run)
     run.measure_ours()
     if not options.no_peers:

@@ -8,8 +8,8 @@
 //
 // The sums are of x - shift and (x - shift)^2 in double, the shift being the group's first element. That loses nothing to
 // cancellation: since the shift is one of the n elements, (mean - shift)^2 <= n * variance, hence the variance keeps
-// 53 - log2(n) bits. In a constant group every term is exactly 0. The mean is kept as the sum of two numbers of the
-// computing type, so that input - mean is right to the last bit however large the mean is.
+// 53 - log2(n) bits. In a constant group every term is exactly 0. The mean is kept as the sum of two doubles, so that
+// input - mean is right to the last bit however large the mean is.
 //
 // How the work is cut up: a group of one tile is read once and normalized from registers (normalize_tile). Larger groups,
 // and groups whose neighbours are dense in memory, take three launches: the sums of every tile (by rows where the group
@@ -17,7 +17,7 @@
 //
 // Constants that the plan sets:
 //     INPUT, SCALE, BIAS, OUTPUT, MOMENT     element types: of the arrays, and of mean and variance
-//     COMPUTE                                float or double: in which an element is normalized
+//     COMPUTE                                float or double: in which scale, bias and activation are applied
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number among the parameters
 //     ACTIVATION                             a struct of activations.cuh
 //     NORMALIZE_VARIANCE
@@ -74,12 +74,13 @@ struct Sums {
     }
 };
 
+// mean + rest is the mean to about 106 bits.
 struct Moments {
-    double mean, variance;
+    double mean, rest, variance;
 };
 
 struct Statistics {
-    Compute mean_high, mean_low, inverse_deviation;
+    double mean, rest, inverse_deviation;
 };
 
 __device__ double load_input(const char* input, const Geometry& g, Index group, Index number) {
@@ -110,6 +111,12 @@ template <int COUNT> __device__ Sums pairwise(const Sums* sums) {
     }
 }
 
+// What rounding took from the sum of a and b (D. Knuth's two-sum).
+__device__ double lost_in_sum(double a, double b) {
+    const double sum = a + b, rounded_b = sum - a;
+    return (a - (sum - rounded_b)) + (b - rounded_b);
+}
+
 // The population's with correction 0. A divisor that is not positive gives infinity or NaN, as in NumPy.
 __device__ Moments moments_of(Sums sums, double shift, Index length, double correction) {
     const double n = static_cast<double>(length);
@@ -117,17 +124,14 @@ __device__ Moments moments_of(Sums sums, double shift, Index length, double corr
     double squares = sums.second - sums.first * deviation;
     if (squares < 0) squares = 0;  // NaN stays
     const double divisor = n - correction > 0 ? n - correction : 0.0;
-    return {shift + deviation, squares / divisor};
+    return {shift + deviation, lost_in_sum(shift, deviation), squares / divisor};
 }
 
 __device__ Statistics statistics_of(Moments moments, double epsilon) {
-    Statistics statistics;
-    statistics.mean_high = static_cast<Compute>(moments.mean);
-    statistics.mean_low = static_cast<Compute>(moments.mean - static_cast<double>(statistics.mean_high));
     const double spread = moments.variance + epsilon;
     // A constant group without an epsilon: 0 times anything finite is the 0 that is promised for it.
-    statistics.inverse_deviation = NORMALIZE_VARIANCE && spread != 0 ? static_cast<Compute>(1 / sqrt(spread)) : Compute(1);
-    return statistics;
+    const double inverse_deviation = NORMALIZE_VARIANCE && spread != 0 ? 1 / sqrt(spread) : 1.0;
+    return {moments.mean, moments.rest, inverse_deviation};
 }
 
 __device__ void store_moments(char* mean, char* variance, Index group, Moments moments) {
@@ -150,9 +154,9 @@ struct Operands {
     double scale_number, bias_number;
 };
 
-__device__ Compute normalized(Compute x, const Statistics& statistics, const Operands& operands, const Parameters& p,
+__device__ Compute normalized(double x, const Statistics& statistics, const Operands& operands, const Parameters& p,
                               const Geometry& g, Index group, Index number) {
-    Compute y = ((x - statistics.mean_high) - statistics.mean_low) * statistics.inverse_deviation;
+    Compute y = static_cast<Compute>(((x - statistics.mean) - statistics.rest) * statistics.inverse_deviation);
     if (HAS_SCALE) y *= operand<SCALE, HAS_SCALE, SCALE_ALIGNED>(operands.scale + g.scale.offset(group, number), operands.scale_number);
     if (HAS_BIAS) y += operand<BIAS, HAS_BIAS, BIAS_ALIGNED>(operands.bias + g.bias.offset(group, number), operands.bias_number);
     return activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
@@ -204,7 +208,7 @@ normalize_tile(const char* input, const char* scale, const char* bias, double sc
         for (int j = 0; j < CHUNK; j++) {
             const Index number = static_cast<Index>(r * LANES * WARPS + accumulator) * CHUNK + j;
             if (number >= length) continue;
-            const Compute x = widen(convert<Compute>(value[r][j]));
+            const double x = widen(convert<double>(value[r][j]));
             store_output(output, g, group, number, normalized(x, statistics, operands, p, g, group, number));
         }
     }
@@ -289,7 +293,7 @@ normalize_elements(const char* input, const char* scale, const char* bias, doubl
     if (element >= g.groups * g.length) return;
     const Index group = COLUMNS ? element % g.groups : element / g.length;
     const Index number = COLUMNS ? element / g.groups : element % g.length;
-    const Compute x = widen(convert<Compute>(load_element<INPUT, INPUT_ALIGNED>(input + g.input.offset(group, number))));
+    const double x = load_input(input, g, group, number);
     const Operands operands = {scale, bias, scale_number, bias_number};
     store_output(output, g, group, number, normalized(x, statistics[group], operands, p, g, group, number));
 }

@@ -18,6 +18,7 @@
 //     REVERSE, EXCLUSIVE, SEGMENTED
 //     INITIAL                 1 where the output starts with the identity and is longer by one
 //     INPUT_ALIGNED, OUTPUT_ALIGNED      every element lies at a multiple of its size
+//     OFFSET, OFFSET_ALIGNED             of the offsets of a segmented scan
 //     INPUT_PACKED, OUTPUT_PACKED        whole chunks lie dense and aligned, and are moved in one access
 //     WARPS, ROWS             warps that share a tile, rows of the tile that each holds
 //     LINE_RANK_IN, LINE_RANK_OUT, AXIS_RANK_IN, AXIS_RANK_OUT, INDEX    see layout.cuh
@@ -39,7 +40,7 @@ constexpr int GROUPS = BLOCK / (LANES * WARPS);  // tiles that a block works on 
 
 struct Geometry {
     Index lines, length, tiles;
-    Index segments;
+    Index segments, offset_stride;
     Layout<LINE_RANK_IN> input_line;
     Layout<AXIS_RANK_IN> input_axis;
     Layout<LINE_RANK_OUT> output_line;
@@ -140,13 +141,19 @@ __device__ void store_chunk(const Line& line, const Geometry& g, Index number, c
 // Heads of segments: one bit for each element of a tile, in the direction of traversal.
 
 struct Segments {
-    const long long* offsets;  // as in CSR: segment s is offsets[s] ... offsets[s + 1] - 1
-    Index count;
+    const char* offsets;  // as in CSR: segment s is offsets[s] ... offsets[s + 1] - 1
+    Index count, stride;
+
+    __device__ Segments(const char* offsets, const Geometry& g)
+        : offsets(offsets), count(g.segments), stride(g.offset_stride) {}
+
+    __device__ Index offset(Index number) const {
+        return static_cast<Index>(load_element<OFFSET, OFFSET_ALIGNED>(offsets + number * stride));
+    }
 
     // Where segment `number` in the direction of traversal begins; never decreases with the number.
     __device__ Index start(Index number, Index length) const {
-        return REVERSE ? length - static_cast<Index>(offsets[count - number])
-                       : static_cast<Index>(offsets[number]);
+        return REVERSE ? length - offset(count - number) : offset(number);
     }
 
     // The first segment that starts at `element` or later.
@@ -261,13 +268,13 @@ __device__ void work_on_tile(const char* input, char* output, Item* aggregates, 
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-reduce_rows(const char* input, Item* aggregates, const long long* offsets, Geometry g) {
-    work_on_tile<true>(input, nullptr, aggregates, nullptr, {offsets, g.segments}, g);
+reduce_rows(const char* input, Item* aggregates, const char* offsets, Geometry g) {
+    work_on_tile<true>(input, nullptr, aggregates, nullptr, Segments(offsets, g), g);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-scan_rows(const char* input, char* output, const Item* carries, const long long* offsets, Geometry g) {
-    work_on_tile<false>(input, output, nullptr, carries, {offsets, g.segments}, g);
+scan_rows(const char* input, char* output, const Item* carries, const char* offsets, Geometry g) {
+    work_on_tile<false>(input, output, nullptr, carries, Segments(offsets, g), g);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

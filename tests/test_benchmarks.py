@@ -12,7 +12,7 @@ import pytest
 from benchmarks import run
 from benchmarks.case import Case, filled
 from benchmarks.device import Host
-from benchmarks.report import Report, kernels_sha256
+from benchmarks.report import Report, default_path, kernels_sha256
 
 HEAD = {"gpu", "driver", "cuda", "cupy", "date", "kernels_sha256", "cases"}
 FIELDS = {"op", "dtype", "shape", "axis", "options", "bytes", "copy_ms", "ms", "copy_fraction", "peers_ms"}
@@ -48,6 +48,19 @@ def test_hash_covers_paths_and_contents_in_sorted_order(tmp_path: Path) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     assert kernels_sha256(tmp_path) == hashlib.sha256(b"a.cuh\x001b.cu\x002more/c.cu\x003").hexdigest()
+
+
+def test_file_is_named_after_the_gpu() -> None:
+    assert default_path("NVIDIA H200").name == "h200.json"
+    assert default_path("NVIDIA GeForce RTX 4090").name == "geforce-rtx-4090.json"
+
+
+def test_without_a_gpu_the_reason_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run.info, "gpu_problem", lambda: "none was found")
+    assert run.main([]) == 2
+    assert capsys.readouterr().err == "the benchmarks need a GPU: none was found\n"
 
 
 def test_one_family_only(tmp_path: Path) -> None:

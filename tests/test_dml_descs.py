@@ -244,7 +244,7 @@ def test_activation_defaults(name):
 
 @pytest.mark.parametrize("value", ["1", None, 1j])
 def test_activation_parameters_of_the_wrong_type(value):
-    with pytest.raises(TypeError, match="alpha is .*; it must be a real number"):
+    with pytest.raises(TypeError, match=r"alpha is .*; it must be a real number"):
         dml.ActivationEluOperatorDesc(alpha=value)
 
 

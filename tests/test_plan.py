@@ -164,14 +164,16 @@ def test_workspace_holds_aggregates_and_carries_apart():
     assert plan.workspace_bytes - high >= tiles * 4
 
 
-def test_a_segmented_carry_has_room_for_its_head():
-    arrays = {
-        "input": layout((10_000,), "complex128"),
-        "output": layout((10_000,), "complex128"),
-        "offsets": layout((4,), "int64"),
-    }
-    plan = make_plan(SegmentedScan("product", np.dtype(np.complex128)), arrays)
-    assert plan.workspace_bytes == 2 * 10 * 32
+@pytest.mark.parametrize(
+    ("dtype", "item"), [("int8", 8), ("float16", 8), ("int64", 16), ("complex64", 16), ("complex128", 32)]
+)
+def test_a_segmented_carry_has_room_for_its_head(dtype, item):
+    line = layout((100_000,), dtype)
+    plan = make_plan(
+        SegmentedScan("product", line.dtype), {"input": line, "output": line, "offsets": layout((4,), "int64")}
+    )
+    tiles = -(-100_000 // (1024 * (16 // line.dtype.itemsize)))
+    assert 2 * tiles * item <= plan.workspace_bytes < 2 * (tiles * item + 16)
 
 
 # ---- normalization
@@ -236,7 +238,7 @@ def test_a_plan_prints_what_it_launches():
     text = str(scan((3, 10_000)))
     assert text.startswith("scan.cu: ")
     assert "VALUE=float" in text
-    assert "reduce_rows<<<9, 256>>>(input, workspace+0, offsets, {3, 10000, 3, 0," in text
+    assert "reduce_rows<<<9, 256>>>(input, workspace+0, offsets, {3, 10000, 3, 0, 0," in text
     assert text.endswith("workspace: 96 bytes")
 
 

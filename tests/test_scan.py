@@ -125,7 +125,7 @@ def test_dtype_converts_before_and_out_after(xp, source, target):
 
 
 def test_dtype_decides_before_out_does(xp):
-    """300 + 300 wraps in the value type int8 before it is stored as int64; fractions are cut before they are added."""
+    """100 + 100 wraps in the value type int8 before it is stored as int64; fractions are cut before they are added."""
     out = Poisoned(xp, (2,), np.int64)
     cumsum(xp.asarray(np.array([100, 100], np.int64)), dtype=np.int8, out=out.array)
     assert out.read().tolist() == [100, -56]

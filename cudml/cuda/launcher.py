@@ -12,14 +12,24 @@ import numpy as np
 from cudml.cuda.cache import cubin_path
 from cudml.plan.plan import Argument, Plan, Pointer, Scalar, Struct, Workspace
 
+#: What captured graphs write to at every replay; given back to the pool, it would become somebody else's memory.
+_KEPT_FOR_GRAPHS: list[cupy.ndarray] = []
+
 
 def launch(plan: Plan, arrays: Mapping[str, Any]) -> None:
     """Launches the plan's kernels on the current stream of the current device."""
-    workspace = cupy.empty(plan.workspace_bytes, cupy.uint8) if plan.workspace_bytes else None
+    workspace = _workspace(plan.workspace_bytes) if plan.workspace_bytes else None
     kernels = _kernels(plan, _architecture(cupy.cuda.Device().id))
     for step, kernel in zip(plan.launches, kernels, strict=True):
         arguments = tuple(_bind(argument, arrays, workspace) for argument in step.arguments)
         kernel((step.grid,), (step.block,), arguments)
+
+
+def _workspace(nbytes: int) -> cupy.ndarray:
+    workspace = cupy.empty(nbytes, cupy.uint8)
+    if cupy.cuda.get_current_stream().is_capturing():
+        _KEPT_FOR_GRAPHS.append(workspace)
+    return workspace
 
 
 @lru_cache(maxsize=4096)

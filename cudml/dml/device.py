@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from cudml.backend import backend_of
 from cudml.dml.binding import Slot, check_aliasing, require_array, require_writeable
 from cudml.dml.enums import LATEST_FEATURE_LEVEL, FeatureLevel
 from cudml.dml.fields import OperatorDesc
-from cudml.dml.lowering import lower
+from cudml.dml.lowering import Lowered, lower
 from cudml.dml.support import IN_PLACE
 from cudml.dml.validation import validate
 
@@ -30,8 +31,7 @@ class Device:
         """A checked operator; DescriptorError when the desc breaks a rule of the feature level, TypeError when it is
         not the desc of an operator that cudml computes."""
         validate(desc, self.feature_level)
-        lower(desc)
-        return Operator(desc, self.feature_level)
+        return Operator(desc, self.feature_level, lower(desc))
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Operator:
 
     desc: OperatorDesc
     feature_level: FeatureLevel
+    lowered: Lowered = dataclasses.field(repr=False)
 
     def compile(self) -> CompiledOperator:
         return CompiledOperator(self)
@@ -67,12 +68,12 @@ class CompiledOperator:
         desc = operator.desc
         self._name = desc.operator_type.name
         self._in_place = desc.operator_type in IN_PLACE
-        self._spec, arrays = lower(desc)
+        self._spec, self._array_names = operator.lowered
         self._slots = {
-            field: None if (tensor := getattr(desc, field)) is None else Slot.of(field, tensor) for field in arrays
+            name: None if (tensor := getattr(desc, name)) is None else Slot.of(name, tensor)
+            for name in self._array_names
         }
-        self._present = {field: slot for field, slot in self._slots.items() if slot is not None}
-        self._array_names = arrays
+        self._present = {name: slot for name, slot in self._slots.items() if slot is not None}
         self._owned: dict[str, Any] = {}
 
     def __call__(self, *arrays: Any) -> Any:

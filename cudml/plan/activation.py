@@ -43,5 +43,5 @@ class Activation:
         """The activation of that name with its default parameters."""
         if name not in PARAMETERS:
             names = ", ".join(PARAMETERS)
-            raise ValueError(f"activation is {name!r}; it must be None, one of cudml.dml's activations or one of {names}")
+            raise ValueError(f"activation is {name!r}; it must be None, an activation of cudml.dml or one of {names}")
         return cls(name, tuple(PARAMETERS[name].values()))

@@ -33,22 +33,22 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout]) -> Plan:
     """The launches of a scan of `input` into `output`."""
     source, output = arrays["input"], arrays["output"]
     work = _cut(spec, source, output)
-    constants = _constants(spec, source, output, work, initial=spec.initial, segmented=False)
+    constants = _constants(spec, source, output, work, initial=spec.initial)
     if output.size == 0:
         return Plan("scan.cu", constants, ())
     if _columns_are_better(work, source, output):
         return _plan_columns(spec, constants, work)
-    return _plan_rows(spec, constants, work, segmented=False)
+    return _plan_rows(spec, constants, work)
 
 
 def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout]) -> Plan:
-    """The launches of a segmented scan of `input` into `output`, the segments given by `offsets` (int64)."""
-    source, output = arrays["input"], arrays["output"]
-    work = _cut(spec, source, output, segments=arrays["offsets"].size - 1)
-    constants = _constants(spec, source, output, work, initial=False, segmented=True)
+    """The launches of a segmented scan of `input` into `output`, the segments given by `offsets`."""
+    source, output, offsets = arrays["input"], arrays["output"], arrays["offsets"]
+    work = _cut(spec, source, output, offsets)
+    constants = _constants(spec, source, output, work, initial=False, offsets=offsets)
     if output.size == 0:
         return Plan("scan.cu", constants, ())
-    return _plan_rows(spec, constants, work, segmented=True)
+    return _plan_rows(spec, constants, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,9 @@ class _Work:
     length: int
     tiles: int
     chunk: int
+    segmented: bool
     segments: int
+    offset_stride: int
     input_line: Dims
     input_axis: Dims
     output_line: Dims
@@ -71,23 +73,27 @@ class _Work:
     def geometry(self) -> Struct:
         """kernels/scan.cu: struct Geometry."""
         dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
-        counts = (self.lines, self.length, self.tiles, self.segments)
+        counts = (self.lines, self.length, self.tiles, self.segments, self.offset_stride)
         return Struct(counts + sum((d.numbers for d in dims), ()), self.index)
 
     @property
     def index(self) -> np.dtype:
         covered = self.lines * self.tiles * RADIX * RADIX * self.chunk
         dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
-        return index_type((covered, self.segments), dims)
+        return index_type((covered, self.segments * abs(self.offset_stride)), dims)
 
     @property
     def share(self) -> tuple[int, int]:
-        """Warps for a tile, and rows for each warp."""
+        """Warps for a tile, and rows for each warp. In a segmented scan a block has one tile, whose heads it marks."""
+        if self.segmented:
+            return _SHARES[-1][1]
         rows = min(RADIX, math.ceil(self.length / (LANES * self.chunk)))
         return next(share for limit, share in _SHARES if rows <= limit)
 
 
-def _cut(spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, segments: int = 0) -> _Work:
+def _cut(
+    spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, offsets: ArrayLayout | None = None
+) -> _Work:
     axis = spec.axis if isinstance(spec, Scan) else 0
     chunk = max(1, VECTOR_BYTES // spec.dtype.itemsize)
     if axis is None:
@@ -104,7 +110,9 @@ def _cut(spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, s
         length=length,
         tiles=max(1, math.ceil(length / (RADIX * RADIX * chunk))),
         chunk=chunk,
-        segments=segments,
+        segmented=offsets is not None,
+        segments=offsets.size - 1 if offsets is not None else 0,
+        offset_stride=offsets.strides[0] if offsets is not None else 0,
         input_line=collapse(source, line_axes),
         input_axis=input_axis,
         output_line=collapse(output, line_axes) if line_axes else NO_DIMS,
@@ -115,7 +123,12 @@ def _cut(spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, s
 
 
 def _constants(
-    spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, work: _Work, initial: bool, segmented: bool
+    spec: Scan | SegmentedScan,
+    source: ArrayLayout,
+    output: ArrayLayout,
+    work: _Work,
+    initial: bool,
+    offsets: ArrayLayout | None = None,
 ) -> tuple[tuple[str, str], ...]:
     warps, rows = work.share
     return constants_of(
@@ -125,14 +138,16 @@ def _constants(
         OPERATION=spec.operation.capitalize(),
         REVERSE=spec.reverse,
         EXCLUSIVE=spec.exclusive,
-        SEGMENTED=segmented,
+        SEGMENTED=offsets is not None,
+        OFFSET=c_name(offsets.dtype) if offsets is not None else "int",
+        OFFSET_ALIGNED=offsets.element_aligned if offsets is not None else 1,
         INITIAL=initial,
         INPUT_ALIGNED=source.element_aligned,
         OUTPUT_ALIGNED=output.element_aligned,
         INPUT_PACKED=_packed(source, work.input_axis, work, spec.reverse),
         OUTPUT_PACKED=not initial and _packed(output, work.output_axis, work, spec.reverse),
-        WARPS=RADIX // 4 if segmented else warps,
-        ROWS=4 if segmented else rows,
+        WARPS=warps,
+        ROWS=rows,
         LINE_RANK_IN=work.input_line.rank,
         LINE_RANK_OUT=work.output_line.rank,
         AXIS_RANK_IN=work.input_axis.rank,
@@ -158,12 +173,9 @@ def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
 
 
-def _plan_rows(
-    spec: Scan | SegmentedScan, constants: tuple[tuple[str, str], ...], work: _Work, segmented: bool
-) -> Plan:
-    warps = 8 if segmented else work.share[0]
-    grid = math.ceil(work.lines * work.tiles / (BLOCK // (LANES * warps)))
-    carries = _Carries(spec, work, segmented)
+def _plan_rows(spec: Scan | SegmentedScan, constants: tuple[tuple[str, str], ...], work: _Work) -> Plan:
+    grid = math.ceil(work.lines * work.tiles / (BLOCK // (LANES * work.share[0])))
+    carries = _Carries(spec, work)
     offsets = Pointer("offsets")
     scan = Launch(
         "scan_rows", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, offsets, work.geometry)
@@ -176,7 +188,7 @@ def _plan_rows(
 
 def _plan_columns(spec: Scan, constants: tuple[tuple[str, str], ...], work: _Work) -> Plan:
     grid = math.ceil(work.lines * work.tiles / BLOCK)
-    carries = _Carries(spec, work, segmented=False)
+    carries = _Carries(spec, work)
     scan = Launch("scan_columns", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, work.geometry))
     if work.tiles == 1:
         return Plan("scan.cu", constants, (scan,))
@@ -187,9 +199,10 @@ def _plan_columns(spec: Scan, constants: tuple[tuple[str, str], ...], work: _Wor
 class _Carries:
     """The launch between the two passes over long lines, and its place in the workspace."""
 
-    def __init__(self, spec: Scan | SegmentedScan, work: _Work, segmented: bool) -> None:
+    def __init__(self, spec: Scan | SegmentedScan, work: _Work) -> None:
         value = accumulator_bytes(spec.dtype)
-        item = value + max(value, 4) if segmented else value  # struct Headed ends with an int, and is padded to value's
+        # struct Headed is a value and an int, padded to twice the larger of the two.
+        item = 2 * max(value, 4) if work.segmented else value
         half = work.lines * work.tiles * item
         half += -half % VECTOR_BYTES
         self.nbytes = 2 * half
