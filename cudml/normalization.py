@@ -222,9 +222,10 @@ class _Call:
         self.given_out = out
         self.out = None if out is None else self._checked_output(out)
         self.normalize_variance = bool(normalize_variance)
-        self.epsilon = as_real(epsilon, "epsilon" if names[0] == "scale" else "eps")
+        epsilon_name = "epsilon" if names[0] == "scale" else "eps"
+        self.epsilon = as_real(epsilon, epsilon_name)
         if self.epsilon < 0:
-            raise ValueError(f"epsilon is {epsilon}; it is added to the variance and must not be negative")
+            raise ValueError(f"{epsilon_name} is {epsilon}; it is added to the variance and must not be negative")
         self.activation = as_activation(activation)
 
     def _checked_output(self, out: Any) -> Any:

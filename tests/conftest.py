@@ -87,6 +87,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "backend(*names): runs on these backends only")
     config.addinivalue_line("markers", "large: needs gigabytes of memory; runs only with --large")
+    for marker in ("slow", "thread_unsafe", "parallel_threads", "iterations", "leaks_references"):
+        config.addinivalue_line("markers", f"{marker}: one of the markers in NumPy's own tests, without effect here")
     for name in config.getoption("--backend") or ():
         reason = BACKENDS[name].why_unusable()
         if reason:

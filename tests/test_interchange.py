@@ -35,6 +35,11 @@ class ExportingDLPack:
         return self._array.__dlpack_device__()
 
 
+def skip_where_read_only(xp, wrap):
+    if xp.name == "cpu" and wrap is ExportingDLPack and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("NumPy before 2.1 imports memory through DLPack read-only")
+
+
 foreign = pytest.mark.parametrize("wrap", [Exporting, ExportingDLPack])
 
 
@@ -62,6 +67,7 @@ def test_foreign_inputs(xp, wrap):
 
 @foreign
 def test_foreign_output_is_written_and_returned(xp, wrap):
+    skip_where_read_only(xp, wrap)
     memory = xp.asarray(np.zeros(5, np.int64))
     out = wrap(memory)
     assert cumsum(xp.asarray(np.arange(5)), out=out) is out
@@ -72,6 +78,7 @@ def test_foreign_output_is_written_and_returned(xp, wrap):
 
 @foreign
 def test_foreign_array_in_place(xp, wrap):
+    skip_where_read_only(xp, wrap)
     memory = xp.asarray(np.random.default_rng(2).standard_normal((3, 40)).astype(np.float32))
     expected = xp.to_numpy(mean_variance_normalization(memory, axes=1))
     array = wrap(memory)

@@ -479,7 +479,7 @@ def test_there_are_seventeen():
 def test_activation_formula(xp, activation, dtype):
     """Relative error: exp turns the rounding of its argument into |x| u, erfc into x^2 u."""
     rng = np.random.default_rng(26)
-    edges = np.array([0.0, 0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 8.0, 20.0, 88.0, 90.0, 104.0, 600.0])
+    edges = np.array([0.0, 1e-7, 1e-5, 1e-3, 0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 8.0, 20.0, 88.0, 90.0, 104.0, 600.0])
     values = np.concatenate([edges, -edges, rng.standard_normal(200) * 3, rng.standard_normal(50) * 30]).astype(dtype)
     expected = activated(activation, values)
     x = np.abs(values.astype(np.longdouble))

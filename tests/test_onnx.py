@@ -12,6 +12,7 @@ from cudml.modulus import fmod
 from cudml.normalization import group_norm, instance_norm, layer_norm, mean_variance_normalization
 from cudml.scan import cumprod, cumsum
 
+pytestmark = pytest.mark.xdist_group("onnx")  # building the cases takes seconds: one worker is enough
 pytest.importorskip("onnx", minversion="1.23", reason="the case counts are those of onnx 1.23")
 
 COUNTS = {

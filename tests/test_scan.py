@@ -125,12 +125,20 @@ def test_dtype_converts_before_and_out_after(xp, source, target):
 
 
 def test_dtype_decides_before_out_does(xp):
-    """300 + 300 wraps in the value type int8 before it is stored as int64; fractions are cut before they are added."""
+    """100 + 100 wraps in the value type int8 before it is stored as int64; fractions are cut before they are added."""
     out = Poisoned(xp, (2,), np.int64)
     cumsum(xp.asarray(np.array([100, 100], np.int64)), dtype=np.int8, out=out.array)
     assert out.read().tolist() == [100, -56]
     cut = cumsum(xp.asarray(np.array([1.5, 1.5], np.float32)), dtype=np.int32)
     assert xp.to_numpy(cut).tolist() == [1, 2]
+
+
+def test_halves_are_rounded_before_they_are_stored_wider(xp):
+    out = Poisoned(xp, (3000,), np.float32)
+    values = np.random.default_rng(20).random(3000).astype(np.float32)
+    cumsum(xp.asarray(values), dtype=np.float16, out=out.array)
+    stored = out.read()
+    np.testing.assert_array_equal(stored.astype(np.float16).astype(np.float32), stored)
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
@@ -310,6 +318,12 @@ def test_more_than_2_31_elements(xp):
     ones = xp.asarray(np.ones(n, np.uint8))
     cumsum(ones, dtype=np.uint8, out=ones)
     assert xp.to_numpy(ones[-6:]).tolist() == [(n - i) % 256 for i in range(5, -1, -1)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_error_grows_with_the_logarithm(xp, dtype):
+    """Adding a million tenths one after the other is off by thousands of times what a tree may be off by."""
+    check(xp, "sum", np.full(1_000_003, 0.1, dtype))
 
 
 @pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize == 2], ids=str)
