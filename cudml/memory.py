@@ -107,7 +107,9 @@ class _Interface:
 
 
 def check_is_array(out: Any) -> None:
-    """`out` must be an array whose memory can be written, not something that would be converted into one."""
+    """`out`, if given, must be an array whose memory can be written, not something that would be converted into one."""
+    if out is None:
+        return
     exports = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
     if isinstance(out, np.generic) or not any(hasattr(out, name) for name in exports):
         raise TypeError(f"out is of type {type(out).__name__}; it must be an array to write the result to")

@@ -32,6 +32,7 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 
     Follows DirectML's DML_ELEMENT_WISE_MODULUS_TRUNCATE_OPERATOR_DESC and numpy.fmod.
     """
+    check_is_array(out)
     backend = backend_of(x1=x1, x2=x2, out=out)
     operands = [value if _is_scalar(value) else backend.asarray(value) for value in (x1, x2)]
     asked = None if dtype is None else np.dtype(dtype)
@@ -41,7 +42,6 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     if out is None:
         target = backend.empty(shape, value_dtype, divisor if isinstance(dividend, np.generic) else dividend)
     else:
-        check_is_array(out)
         target = backend.asarray(out)
         layout = _check_output(target, shape, value_dtype)
         check_same_device(target, x1=dividend, x2=divisor)

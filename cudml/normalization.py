@@ -213,6 +213,7 @@ class _Call:
         activation: Any,
         names: tuple[str, str] = ("scale", "bias"),
     ) -> None:
+        check_is_array(out)
         self.names = names
         self.backend = backend_of(**{"x": x, names[0]: _array_only(scale), names[1]: _array_only(bias), "out": out})
         self.x = self.backend.asarray(x)
@@ -229,7 +230,6 @@ class _Call:
         self.activation = as_activation(activation)
 
     def _checked_output(self, out: Any) -> Any:
-        check_is_array(out)
         target = self.backend.asarray(out)
         as_dtype(target.dtype, FLOAT_DTYPES, "out")
         parameters = dict(zip(self.names, (self.scale, self.bias), strict=True))

@@ -166,6 +166,7 @@ def _cumulate(
     exclusive: bool,
     initial: bool = False,
 ) -> Any:
+    check_is_array(out)
     backend = backend_of(**{argument: a, "out": out})
     source = backend.asarray(a)
     if source.ndim == 0:
@@ -186,6 +187,7 @@ def _cumulate(
 def _cumulate_segments(
     operation: Operation, a: Any, offsets: Any, dtype: Any, out: Any, reverse: bool, exclusive: bool
 ) -> Any:
+    check_is_array(out)
     backend = backend_of(a=a, out=out) if is_on_host(offsets) else backend_of(a=a, offsets=offsets, out=out)
     source = backend.asarray(a)
     if source.ndim != 1:
@@ -238,7 +240,6 @@ def _make_output(
     """The array to write to: a new one, or `out` after all checks."""
     if out is None:
         return backend.empty(shape, dtype, source)
-    check_is_array(out)
     target = backend.asarray(out)
     as_dtype(target.dtype, SCAN_DTYPES, "out")
     check_same_device(target, **{argument: source, "offsets": offsets})

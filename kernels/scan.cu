@@ -203,12 +203,14 @@ __device__ void scan_chunk(Chunk& chunk, const unsigned (&heads)[HEAD_WORDS], in
     }
 }
 
-// Turns inclusive prefixes into the outputs, in place. `before` is the prefix of everything left of the chunk.
-__device__ void finish_chunk(Chunk& chunk, const Prefix<Item>& before, const unsigned (&heads)[HEAD_WORDS], int first_bit) {
+// Turns inclusive prefixes into the outputs, in place. `before` is the prefix of all chunks left of this one, `after` that
+// of this one too: the last element of a chunk gets it, so that an exclusive scan is the inclusive one shifted, bit by bit.
+__device__ void finish_chunk(Chunk& chunk, const Prefix<Item>& before, const Prefix<Item>& after,
+                             const unsigned (&heads)[HEAD_WORDS], int first_bit) {
 #pragma unroll
     for (int j = CHUNK - 1; j >= 0; j--) {
         if (!EXCLUSIVE) {
-            chunk.value[j] = before.followed_by(chunk.prefix[j]).value;
+            chunk.value[j] = j == CHUNK - 1 ? after.item.value : before.followed_by(chunk.prefix[j]).value;
         } else if ((j == 0 && before.empty) || head_at(heads, SEGMENTED ? first_bit + j : 0)) {
             chunk.value[j] = Operation::template first<Accumulator>();
         } else {
@@ -216,6 +218,26 @@ __device__ void finish_chunk(Chunk& chunk, const Prefix<Item>& before, const uns
         }
     }
 }
+
+// The prefixes of all tiles before each tile of a line, and of all its tiles: tiles + 1 of them, the first unused.
+struct Carries {
+    const Item* carry;
+    bool first_tile;
+
+    __device__ Carries(const Item* carries, const Geometry& g, Index line, Index tile)
+        : carry(carries + line * (g.tiles + 1) + tile), first_tile(tile == 0) {}
+
+    __device__ Prefix<Item> before() const {
+        Prefix<Item> prefix = {{}, true};
+        if (!first_tile) prefix = {carry[0], false};
+        return prefix;
+    }
+
+    // The aggregate of the tile is all there is after the first one.
+    __device__ Prefix<Item> after(Item aggregate) const {
+        return {first_tile ? aggregate : carry[1], false};
+    }
+};
 
 template <bool AGGREGATE_ONLY>
 __device__ void work_on_tile(const char* input, char* output, Item* aggregates, const Item* carries,
@@ -250,19 +272,28 @@ __device__ void work_on_tile(const char* input, char* output, Item* aggregates, 
         return;
     }
 
-    Prefix<Item> carry = {{}, true};
-    if (active && tile > 0) carry = {carries[work], false};
+    const Carries carry(carries, g, active ? work / g.tiles : 0, tile);
     if (active && tile == 0 && first_row == 0 && lane == 0) store_initial(line, g);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int row = first_row + r;
         const Item rows_before = shuffle(row_prefix, (row + LANES - 1) % LANES);
+        const Item rows_after = shuffle(row_prefix, row);
         const Item lanes_before = shuffle(lane_prefix[r], (lane + LANES - 1) % LANES);
-        Prefix<Item> before = carry;
+        Prefix<Item> before = carry.before();
+        Prefix<Item> after = before;
         before.append(rows_before, row > 0);
+        if (lane < LANES - 1) {
+            after = before;
+            after.append(lane_prefix[r], true);
+        } else if (row < RADIX - 1) {
+            after.append(rows_after, true);
+        } else {
+            after = carry.after(rows_after);
+        }
         before.append(lanes_before, lane > 0);
         const int first_bit = (row * LANES + lane) * CHUNK;
-        finish_chunk(chunk[r], before, heads, first_bit);
+        finish_chunk(chunk[r], before, after, heads, first_bit);
         store_chunk(line, g, tile * TILE + first_bit, chunk[r].value);
     }
 }
@@ -280,37 +311,54 @@ scan_rows(const char* input, char* output, const Item* carries, const char* offs
 // ---------------------------------------------------------------------------------------------------------------------
 // Columns: each thread walks down the tile of a line of its own; neighbouring threads have neighbouring lines.
 
-template <bool AGGREGATE_ONLY>
-__device__ Item walk_down_tile(const Line& line, const Geometry& g, Index begin, Prefix<Item> carry) {
-    SerialPrefix<Item> over_rows;
-    Item rows_before = {};
-#pragma unroll 1  // unrolled it is 32 times the code, and four times the time to compile it
-    for (int row = 0; row < RADIX; row++) {
-        const Index row_begin = begin + static_cast<Index>(row) * LANES * CHUNK;
-        if (row_begin >= line.length) break;
-        Prefix<Item> row_carry = carry;
-        row_carry.append(rows_before, row > 0);
-        SerialPrefix<Item> over_chunks;
-        Item chunks_before = {};
-#pragma unroll 1
-        for (int c = 0; c < LANES; c++) {
-            const Index number = row_begin + c * CHUNK;
-            if (number >= line.length) break;
-            Chunk chunk;
-            load_chunk(line, g, number, chunk.value);
-            scan_chunk(chunk, {}, 0);
-            if (!AGGREGATE_ONLY) {
-                Prefix<Item> before = row_carry;
-                before.append(chunks_before, c > 0);
-                Chunk result = chunk;
-                finish_chunk(result, before, {}, 0);
-                store_chunk(line, g, number, result.value);
-            }
-            chunks_before = over_chunks.next(c, chunk.prefix[CHUNK - 1]);
-        }
-        rows_before = over_rows.next(row, chunks_before);
+// What a thread knows of the tile on its way down: the prefixes of the rows and of the chunks that lie behind it.
+struct Descent {
+    SerialPrefix<Item> over_rows, over_chunks;
+    Prefix<Item> before_tile, before_row, before_chunk, after_chunk;
+    Item row_total;
+
+    __device__ explicit Descent(Prefix<Item> carry) : before_tile(carry), before_row(carry), before_chunk(carry) {}
+
+    __device__ void pass_chunk(int chunk, Item total) {
+        row_total = over_chunks.next(chunk, total);
+        after_chunk = before_row;
+        after_chunk.append(row_total, true);
     }
-    return rows_before;
+
+    // Returns the aggregate of all rows so far.
+    __device__ Item pass_row(int row) {
+        const Item total = over_rows.next(row, row_total);
+        after_chunk = before_tile;
+        after_chunk.append(total, true);
+        before_row = after_chunk;
+        return total;
+    }
+};
+
+template <bool AGGREGATE_ONLY>
+__device__ Item walk_down_tile(const Line& line, const Geometry& g, Index begin, const Carries& carry) {
+    Descent descent(AGGREGATE_ONLY ? Prefix<Item>{{}, true} : carry.before());
+    Item aggregate = {};
+#pragma unroll 1  // unrolled it is 1024 times the code
+    for (int i = 0; i < RADIX * LANES; i++) {
+        const int row = i / LANES, c = i % LANES;
+        const Index number = begin + i * CHUNK;
+        if (number >= line.length) break;
+        Chunk chunk;
+        load_chunk(line, g, number, chunk.value);
+        scan_chunk(chunk, {}, 0);
+        descent.pass_chunk(c, chunk.prefix[CHUNK - 1]);
+        if (c == LANES - 1) {
+            aggregate = descent.pass_row(row);
+            if (row == RADIX - 1 && !AGGREGATE_ONLY) descent.after_chunk = carry.after(aggregate);
+        }
+        if (!AGGREGATE_ONLY) {
+            finish_chunk(chunk, descent.before_chunk, descent.after_chunk, {}, 0);
+            store_chunk(line, g, number, chunk.value);
+        }
+        descent.before_chunk = descent.after_chunk;
+    }
+    return aggregate;
 }
 
 struct Column {
@@ -329,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) reduce_columns(const char* i
     const Column column(g);
     if (!column.exists) return;
     const Line line(input, nullptr, g, column.line);
-    aggregates[column.line * g.tiles + column.tile] = walk_down_tile<true>(line, g, column.tile * TILE, {{}, true});
+    aggregates[column.line * g.tiles + column.tile] = walk_down_tile<true>(line, g, column.tile * TILE, Carries(nullptr, g, 0, 0));
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -337,14 +385,12 @@ scan_columns(const char* input, char* output, const Item* carries, Geometry g) {
     const Column column(g);
     if (!column.exists) return;
     const Line line(input, output, g, column.line);
-    Prefix<Item> carry = {{}, true};
-    if (column.tile > 0) carry = {carries[column.line * g.tiles + column.tile], false};
     if (column.tile == 0) store_initial(line, g);
-    walk_down_tile<false>(line, g, column.tile * TILE, carry);
+    walk_down_tile<false>(line, g, column.tile * TILE, Carries(carries, g, column.line, column.tile));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Carries: the aggregates of the tiles of a line become the prefixes of all tiles before each.
+// Carries: the aggregates of the tiles of a line become the prefixes of all tiles before each, and of all.
 //
 // A block takes a line, 32 x 32 tiles at a time: a warp for each 32. Above that, `level[k]` collects up to 32 aggregates
 // of 32^(k + 2) tiles each; warp 0 keeps them.
@@ -385,14 +431,14 @@ extern "C" __global__ void __launch_bounds__(CARRY_BLOCK) scan_carries(const Ite
     __shared__ Prefix<Item> block_carry;
     const int lane = lane_index(), warp = threadIdx.x / LANES;
     const Item* from = aggregates + static_cast<Index>(blockIdx.x) * g.tiles;
-    Item* to = carries + static_cast<Index>(blockIdx.x) * g.tiles;
+    Item* to = carries + static_cast<Index>(blockIdx.x) * (g.tiles + 1);
     Item neutral = {};
     set(neutral, Operation::template neutral<Accumulator>(), false);
     if (warp == 0) {
         for (int k = 0; k < CARRY_LEVELS; k++) levels.aggregate[k][lane] = neutral;
     }
 
-    for (Index block = 0; block * CARRY_BLOCK < g.tiles; block++) {
+    for (Index block = 0; block * CARRY_BLOCK <= g.tiles; block++) {
         const Index tile = block * CARRY_BLOCK + threadIdx.x;
         const Item inclusive = warp_prefix(tile < g.tiles ? from[tile] : neutral);
         if (lane == LANES - 1) warp_total[warp] = inclusive;
@@ -407,7 +453,7 @@ extern "C" __global__ void __launch_bounds__(CARRY_BLOCK) scan_carries(const Ite
         Prefix<Item> before = block_carry;
         before.append(shuffle(warps, (warp + LANES - 1) % LANES), warp > 0);
         before.append(shuffle(inclusive, (lane + LANES - 1) % LANES), lane > 0);
-        if (tile > 0 && tile < g.tiles) to[tile] = before.item;
+        if (tile > 0 && tile <= g.tiles) to[tile] = before.item;
         __syncthreads();
     }
 }

@@ -398,6 +398,22 @@ def test_reverse_mirrors_forward(xp, operation, exclusive, dtype, shape):
         assert_same_bits(xp.to_numpy(backward), np.flip(xp.to_numpy(forward), axis))
 
 
+@directions
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex128], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("shape", [(9,), (3 * 8192 + 77,), (40, 9000), (9000, 40), (40, 20)], ids=str)
+def test_exclusive_is_inclusive_shifted(xp, shape, dtype, reverse):
+    """To the last bit, also where an element ends a chunk, a row or a tile of the GPU's tree."""
+    x = xp.asarray(random(np.random.default_rng(29), shape, dtype))
+    for axis in range(len(shape)):
+        inclusive, exclusive = (
+            np.moveaxis(xp.to_numpy(cumsum(x, axis, reverse=reverse, exclusive=choice)), axis, 0)
+            for choice in (False, True)
+        )
+        if reverse:
+            inclusive, exclusive = inclusive[::-1], exclusive[::-1]
+        assert_same_bits(exclusive[1:], inclusive[:-1])
+
+
 # Segments.
 
 

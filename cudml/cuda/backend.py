@@ -19,7 +19,7 @@ from cudml.plan.spec import Spec
 class CudaBackend:
     """Computes specs on CuPy arrays and on whatever CuPy takes without a copy."""
 
-    name = "CUDA"
+    name = "cuda"
 
     def asarray(self, value: Any) -> cupy.ndarray:
         if isinstance(value, cupy.ndarray):

@@ -203,9 +203,9 @@ class _Carries:
         value = accumulator_bytes(spec.dtype)
         # struct Headed is a value and an int, padded to twice the larger of the two.
         item = 2 * max(value, 4) if work.segmented else value
-        half = work.lines * work.tiles * item
-        half += -half % VECTOR_BYTES
-        self.nbytes = 2 * half
+        aggregates = work.lines * work.tiles * item
+        aggregates += -aggregates % VECTOR_BYTES
+        self.nbytes = aggregates + work.lines * (work.tiles + 1) * item
         self.aggregates = Workspace(0)
-        self.carries = Workspace(half)
+        self.carries = Workspace(aggregates)
         self.launch = Launch("scan_carries", work.lines, CARRY_BLOCK, (self.aggregates, self.carries, work.geometry))
