@@ -35,6 +35,7 @@ class Report:
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         self._head = {**facts, "date": today, "kernels_sha256": kernels_sha256()}
         self._records: dict[str, dict[str, Any]] = {}
+        self._peers_host_us: dict[str, dict[str, float]] = {}
         self._path = path
 
     def add(self, case: Case, copy_ms: float, ms: float, host_us: float | None = None) -> None:
@@ -51,14 +52,13 @@ class Report:
             "copy_fraction": copy_ms / ms,
             "peers_ms": {},
         }
-        self._records[str(case)] = record if host_us is None else {**record, "host_us": host_us, "peers_host_us": {}}
+        self._records[str(case)] = record if host_us is None else {**record, "host_us": host_us}
 
     def add_peer(self, case: Case, name: str, ms: float, host_us: float | None = None) -> None:
-        """Adds the time of another library to a case that was added before."""
-        record = self._records[str(case)]
-        record["peers_ms"][name] = ms
+        """Adds the time of another library to a case added before; its host time is shown in the table only."""
+        self._records[str(case)]["peers_ms"][name] = ms
         if host_us is not None:
-            record["peers_host_us"][name] = host_us
+            self._peers_host_us.setdefault(str(case), {})[name] = host_us
 
     def has(self, case: Case) -> bool:
         return str(case) in self._records
@@ -73,12 +73,11 @@ class Report:
     def table(self) -> str:
         """A line per case: percent of the copy's speed, then the same of the other libraries."""
         lines = [f"{'percent of the speed of a copy':<84}{'cudml':>7}  others"]
-        return "\n".join([*lines, *(_line(name, record) for name, record in self._records.items())])
+        return "\n".join([*lines, *(self._line(name, record) for name, record in self._records.items())])
 
-
-def _line(name: str, record: dict[str, Any]) -> str:
-    others = [f"{peer} {100 * record['copy_ms'] / ms:.1f}" for peer, ms in record["peers_ms"].items()]
-    if "host_us" in record:
-        others.append(f"host {record['host_us']:.1f} us")
-        others += [f"{peer} {us:.1f} us" for peer, us in record["peers_host_us"].items()]
-    return f"{name:<84}{100 * record['copy_fraction']:>7.1f}  {', '.join(others)}".rstrip()
+    def _line(self, name: str, record: dict[str, Any]) -> str:
+        others = [f"{peer} {100 * record['copy_ms'] / ms:.1f}" for peer, ms in record["peers_ms"].items()]
+        if "host_us" in record:
+            others.append(f"host {record['host_us']:.1f} us")
+            others += [f"{peer} {us:.1f} us" for peer, us in self._peers_host_us.get(name, {}).items()]
+        return f"{name:<84}{100 * record['copy_fraction']:>7.1f}  {', '.join(others)}".rstrip()

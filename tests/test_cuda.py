@@ -130,6 +130,38 @@ def test_the_same_bits_in_every_run(cupy, name):
     assert all(bool((call(x).view(np.uint32) == expected.view(np.uint32)).all()) for _ in range(200))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64"])
+def test_tensors_of_torch_are_read_and_written_in_place(cupy, dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.arange(1, 6, device="cuda").to(getattr(torch, dtype))
+    result = cudml.cumsum(x)
+    assert isinstance(result, cupy.ndarray)
+    assert result.dtype.name == dtype
+    assert result.astype(np.float32).get().tolist() == [1, 3, 6, 10, 15]
+    assert cudml.cumsum(x, out=x) is x
+    assert x.tolist() == [1, 3, 6, 10, 15]
+    assert cudml.fmod(x, torch.full_like(x, 4)).astype(np.float32).get().tolist() == [1, 3, 2, 2, 3]
+
+
+def test_arrays_of_jax_are_read(cupy):
+    jax = pytest.importorskip("jax")
+    x = jax.device_put(jax.numpy.arange(5.0), jax.devices("gpu")[0])
+    assert cudml.cumsum(x).get().tolist() == [0, 1, 3, 6, 10]
+
+
+def test_as_many_dimensions_as_cupy_holds(cupy):
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal((2,) * 14 + (1,) * 18).astype(np.float32)
+    x = cupy.asarray(values).transpose()[..., ::-1]
+    host = values.transpose()[..., ::-1]
+    for axis in (18, 25, 31):
+        np.testing.assert_allclose(cudml.cumsum(x, axis).get(), np.cumsum(host, axis), rtol=1e-6)
+    mean, variance = cudml.mean_var(x, (19, 23, 31))
+    np.testing.assert_allclose(mean.get(), host.mean((19, 23, 31)), atol=1e-6)
+    np.testing.assert_allclose(variance.get(), host.var((19, 23, 31)), atol=1e-6)
+    np.testing.assert_array_equal(cudml.fmod(x, np.float32(0.5)).get(), np.fmod(host, np.float32(0.5)))
+
+
 def test_subnormals_survive(cupy):
     tiny = cupy.asarray(np.array([3, 5, 7], np.uint32).view(np.float32))
     assert cudml.cumsum(tiny).get().view(np.uint32).tolist() == [3, 8, 15]
@@ -156,7 +188,7 @@ def test_offsets_that_lie_cannot_lead_outside(cupy):
 def test_more_than_2_to_the_31_elements(cupy, shape):
     x = cupy.ones(shape, np.int8)
     for axis in range(len(shape)):
-        result = cudml.cumsum(x, axis, dtype=np.int32)
+        result = cudml.cumsum(x, axis, dtype=np.uint32)
         assert bool((cupy.moveaxis(result, axis, -1)[..., -1] == shape[axis]).all())
         assert bool((cupy.diff(cupy.moveaxis(result, axis, -1)[..., -4097:], axis=-1) == 1).all())
         del result

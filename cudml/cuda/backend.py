@@ -25,7 +25,9 @@ class CudaBackend:
         if isinstance(value, cupy.ndarray):
             return value
         if hasattr(value, "__cuda_array_interface__"):
-            return cupy.asarray(value)
+            array = cupy.asarray(value)
+            if array.dtype.kind != "V":  # bfloat16, which the interface has no name for, DLPack does
+                return array
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             return cupy.from_dlpack(value)
         return cupy.asarray(value)
