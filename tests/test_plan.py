@@ -154,6 +154,11 @@ def test_huge_arrays_are_indexed_in_64_bits(shape):
         assert all(0 < launch.grid < 2**31 for launch in plan.launches)
 
 
+def test_many_short_lines_need_no_64_bits():
+    assert constants(scan((2**25, 3)))["INDEX"] == "int"
+    assert constants(scan((2**22, 100)))["INDEX"] == "int"
+
+
 def test_workspace_holds_aggregates_and_carries_apart():
     plan = scan((3, 10_000))
     lines, tiles = 3, 3

@@ -112,8 +112,8 @@ class _Work:
 
     @property
     def index(self) -> np.dtype:
-        covered = self.groups * max(1, self.tiles) * CHUNKS_OF_TILE * self.chunk
-        return index_type((covered,), (dims for g in self.grouped.values() for dims in (g.kept, g.reduced)))
+        counts = (self.source.size, self.groups * self.tiles, self.tiles * CHUNKS_OF_TILE * self.chunk)
+        return index_type(counts, (dims for g in self.grouped.values() for dims in (g.kept, g.reduced)))
 
     @property
     def geometry(self) -> Struct:

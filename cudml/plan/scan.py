@@ -78,9 +78,13 @@ class _Work:
 
     @property
     def index(self) -> np.dtype:
-        covered = self.lines * self.tiles * RADIX * RADIX * self.chunk
+        counts = (
+            self.lines * (self.tiles + 1),
+            self.tiles * RADIX * RADIX * self.chunk,
+            self.segments * self.offset_stride,
+        )
         dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
-        return index_type((covered, self.segments * abs(self.offset_stride)), dims)
+        return index_type(map(abs, counts), dims)
 
     @property
     def share(self) -> tuple[int, int]:
