@@ -414,6 +414,7 @@ struct Levels {
 
     // Adds the aggregate of block `number`, which lane 31 holds. By all lanes of a warp.
     __device__ void add(Index number, Item item) {
+        __syncwarp();  // all lanes have read what lane 31 is about to replace
         for (int k = 0; k < CARRY_LEVELS; k++) {
             const int place = static_cast<int>((number >> (5 * k)) % RADIX);
             if (lane_index() == LANES - 1) aggregate[k][place] = item;

@@ -372,6 +372,16 @@ def test_subnormals_are_kept(xp, dtype, smallest):
     np.testing.assert_array_equal(xp.to_numpy(halved).astype(np.float64), smallest * np.array([8, 4, 2, 1]))
 
 
+@operations
+@directions
+def test_lines_of_more_than_a_thousand_tiles(xp, operation, reverse):
+    """Integers of 8 bytes have tiles of 2048 elements; carries of 1024 tiles are computed at a time."""
+    values = values_for(operation, np.random.default_rng(30), (1100 * 2048 + 5,), np.int64) | 1
+    check(xp, operation, values, axis=0, reverse=reverse)
+    offsets = random_offsets(np.random.default_rng(31), values.size, 3)
+    check_segments(xp, operation, values, offsets, reverse=reverse)
+
+
 # Reproducibility.
 
 
