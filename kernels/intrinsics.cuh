@@ -14,8 +14,8 @@ __device__ inline float float_from_half(unsigned short bits) {
     return x;
 }
 
-// The half is handed over in 32 bits: where a 16-bit register of type f16 was stored as a byte, ptxas 13.0 converted the
-// number instead of taking its low byte.
+// The half is handed over in 32 bits: where a 16-bit register of type f16 was stored as a byte, ptxas 13.0 converted
+// the number instead of taking its low byte.
 __device__ inline unsigned short half_from_float(float x) {
     unsigned bits;
     asm("{.reg .b16 half; cvt.rn.f16.f32 half, %1; mov.b32 %0, {half, 0};}" : "=r"(bits) : "f"(x));

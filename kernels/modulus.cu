@@ -64,7 +64,8 @@ template <typename Stored, int KIND, bool ALIGNED, int RANK> struct Operand {
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-modulus(const char* dividend, const char* divisor, char* output, DIVIDEND dividend_number, DIVISOR divisor_number, Geometry g) {
+modulus(const char* dividend, const char* divisor, char* output, DIVIDEND dividend_number, DIVISOR divisor_number,
+        Geometry g) {
     const Operand<DIVIDEND, DIVIDEND_KIND, DIVIDEND_ALIGNED, DIVIDEND_RANK> x = {dividend, dividend_number, g.dividend};
     const Operand<DIVISOR, DIVISOR_KIND, DIVISOR_ALIGNED, DIVISOR_RANK> y = {divisor, divisor_number, g.divisor};
     const Index first = (static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x) * PACK;

@@ -6,14 +6,14 @@
 // strides, and cut into tiles of 1024 chunks of 16 bytes; a tile is summed by 256 accumulators that take every 256th
 // chunk and are then added pairwise. So the statistics depend on values and shape alone.
 //
-// The sums are of x - shift and (x - shift)^2 in double, the shift being the group's first element. That loses nothing to
-// cancellation: since the shift is one of the n elements, (mean - shift)^2 <= n * variance, hence the variance keeps
+// The sums are of x - shift and (x - shift)^2 in double, the shift being the group's first element. That loses nothing
+// to cancellation: since the shift is one of the n elements, (mean - shift)^2 <= n * variance, hence the variance keeps
 // 53 - log2(n) bits. In a constant group every term is exactly 0. The mean is kept as the sum of two doubles, so that
 // input - mean is right to the last bit however large the mean is.
 //
-// How the work is cut up: a group of one tile is read once and normalized from registers (normalize_tile). Larger groups,
-// and groups whose neighbours are dense in memory, take three launches: the sums of every tile (by rows where the group
-// is dense, by columns where its neighbours are), the statistics of every group, and every element.
+// How the work is cut up: a group of one tile is read once and normalized from registers (normalize_tile). Larger
+// groups, and groups whose neighbours are dense in memory, take three launches: the sums of every tile (by rows where
+// the group is dense, by columns where its neighbours are), the statistics of every group, and every element.
 //
 // Constants that the plan sets:
 //     INPUT, SCALE, BIAS, OUTPUT, MOMENT     element types: of the arrays, and of mean and variance
@@ -157,8 +157,14 @@ struct Operands {
 __device__ Compute normalized(double x, const Statistics& statistics, const Operands& operands, const Parameters& p,
                               const Geometry& g, Index group, Index number) {
     Compute y = static_cast<Compute>(((x - statistics.mean) - statistics.rest) * statistics.inverse_deviation);
-    if (HAS_SCALE) y *= operand<SCALE, HAS_SCALE, SCALE_ALIGNED>(operands.scale + g.scale.offset(group, number), operands.scale_number);
-    if (HAS_BIAS) y += operand<BIAS, HAS_BIAS, BIAS_ALIGNED>(operands.bias + g.bias.offset(group, number), operands.bias_number);
+    if (HAS_SCALE) {
+        const char* address = operands.scale + g.scale.offset(group, number);
+        y *= operand<SCALE, HAS_SCALE, SCALE_ALIGNED>(address, operands.scale_number);
+    }
+    if (HAS_BIAS) {
+        const char* address = operands.bias + g.bias.offset(group, number);
+        y += operand<BIAS, HAS_BIAS, BIAS_ALIGNED>(address, operands.bias_number);
+    }
     return activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
 }
 
@@ -217,7 +223,8 @@ normalize_tile(const char* input, const char* scale, const char* bias, double sc
 // ---------------------------------------------------------------------------------------------------------------------
 // Larger groups: the sums of every tile ...
 
-__device__ Sums accumulate(const char* input, const Geometry& g, Index group, double shift, Index tile, int accumulator) {
+__device__ Sums accumulate(const char* input, const Geometry& g, Index group, double shift, Index tile,
+                           int accumulator) {
     Sums sums = {};
     for (int r = 0; r < TILE / CHUNK / ACCUMULATORS; r++) {
 #pragma unroll

@@ -72,9 +72,6 @@ using Item = ItemOf<SEGMENTED>::type;
 __device__ void set(Plain& item, Accumulator value, bool) { item.value = value; }
 __device__ void set(Headed& item, Accumulator value, bool head) { item = {value, head}; }
 
-__device__ bool is_head(Plain) { return false; }
-__device__ bool is_head(Headed item) { return item.head; }
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Elements of a line, numbered in the direction of traversal.
 
@@ -116,7 +113,8 @@ __device__ void load_chunk(const Line& line, const Geometry& g, Index number, Ac
     } else {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            value[j] = number + j < line.length ? load(line, g, number + j) : Operation::template neutral<Accumulator>();
+            value[j] = Operation::template neutral<Accumulator>();
+            if (number + j < line.length) value[j] = load(line, g, number + j);
         }
     }
 }
@@ -126,7 +124,9 @@ __device__ void store_chunk(const Line& line, const Geometry& g, Index number, c
         using Chunk = Pack<Output, CHUNK>;
         Chunk chunk;
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) chunk.element[REVERSE ? CHUNK - 1 - j : j] = convert<Output>(convert<Value>(result[j]));
+        for (int j = 0; j < CHUNK; j++) {
+            chunk.element[REVERSE ? CHUNK - 1 - j : j] = convert<Output>(convert<Value>(result[j]));
+        }
         char* address = line.output + chunk_start(number, line.length) * static_cast<Index>(sizeof(Output));
         *reinterpret_cast<Chunk*>(address) = chunk;
     } else {
@@ -203,8 +203,9 @@ __device__ void scan_chunk(Chunk& chunk, const unsigned (&heads)[HEAD_WORDS], in
     }
 }
 
-// Turns inclusive prefixes into the outputs, in place. `before` is the prefix of all chunks left of this one, `after` that
-// of this one too: the last element of a chunk gets it, so that an exclusive scan is the inclusive one shifted, bit by bit.
+// Turns inclusive prefixes into the outputs, in place. `before` is the prefix of all chunks left of this one, `after`
+// that of this one too: the last element of a chunk gets it, so that an exclusive scan is the inclusive one shifted, bit
+// by bit.
 __device__ void finish_chunk(Chunk& chunk, const Prefix<Item>& before, const Prefix<Item>& after,
                              const unsigned (&heads)[HEAD_WORDS], int first_bit) {
 #pragma unroll
@@ -238,6 +239,32 @@ struct Carries {
         return {first_tile ? aggregate : carry[1], false};
     }
 };
+
+struct Surroundings {
+    Prefix<Item> before, after;
+};
+
+// The prefixes left and right of this lane's chunk in `row`. By all lanes of a warp; lane i has the prefix of the rows
+// 0 ... i in `rows`, and that of the chunks of the lanes 0 ... i in `lanes`.
+__device__ Surroundings surroundings(const Carries& carry, int row, Item rows, Item lanes) {
+    const int lane = lane_index();
+    const Item rows_before = shuffle(rows, (row + LANES - 1) % LANES);
+    const Item rows_after = shuffle(rows, row);
+    const Item lanes_before = shuffle(lanes, (lane + LANES - 1) % LANES);
+    Prefix<Item> before = carry.before();
+    Prefix<Item> after = before;
+    before.append(rows_before, row > 0);
+    if (lane < LANES - 1) {
+        after = before;
+        after.append(lanes, true);
+    } else if (row < RADIX - 1) {
+        after.append(rows_after, true);
+    } else {
+        after = carry.after(rows_after);
+    }
+    before.append(lanes_before, lane > 0);
+    return {before, after};
+}
 
 template <bool AGGREGATE_ONLY>
 __device__ void work_on_tile(const char* input, char* output, Item* aggregates, const Item* carries,
@@ -277,23 +304,9 @@ __device__ void work_on_tile(const char* input, char* output, Item* aggregates, 
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int row = first_row + r;
-        const Item rows_before = shuffle(row_prefix, (row + LANES - 1) % LANES);
-        const Item rows_after = shuffle(row_prefix, row);
-        const Item lanes_before = shuffle(lane_prefix[r], (lane + LANES - 1) % LANES);
-        Prefix<Item> before = carry.before();
-        Prefix<Item> after = before;
-        before.append(rows_before, row > 0);
-        if (lane < LANES - 1) {
-            after = before;
-            after.append(lane_prefix[r], true);
-        } else if (row < RADIX - 1) {
-            after.append(rows_after, true);
-        } else {
-            after = carry.after(rows_after);
-        }
-        before.append(lanes_before, lane > 0);
+        const Surroundings around = surroundings(carry, row, row_prefix, lane_prefix[r]);
         const int first_bit = (row * LANES + lane) * CHUNK;
-        finish_chunk(chunk[r], before, after, heads, first_bit);
+        finish_chunk(chunk[r], around.before, around.after, heads, first_bit);
         store_chunk(line, g, tile * TILE + first_bit, chunk[r].value);
     }
 }
@@ -377,7 +390,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) reduce_columns(const char* i
     const Column column(g);
     if (!column.exists) return;
     const Line line(input, nullptr, g, column.line);
-    aggregates[column.line * g.tiles + column.tile] = walk_down_tile<true>(line, g, column.tile * TILE, Carries(nullptr, g, 0, 0));
+    const Carries none(nullptr, g, 0, 0);
+    aggregates[column.line * g.tiles + column.tile] = walk_down_tile<true>(line, g, column.tile * TILE, none);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -392,8 +406,8 @@ scan_columns(const char* input, char* output, const Item* carries, Geometry g) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Carries: the aggregates of the tiles of a line become the prefixes of all tiles before each, and of all.
 //
-// A block takes a line, 32 x 32 tiles at a time: a warp for each 32. Above that, `level[k]` collects up to 32 aggregates
-// of 32^(k + 2) tiles each; warp 0 keeps them.
+// A block takes a line, 32 x 32 tiles at a time: a warp for each 32. Above that, `aggregate[k]` collects up to 32
+// aggregates of 32^(k + 2) tiles each; warp 0 keeps them.
 
 constexpr int CARRY_LEVELS = 4;  // 32^6 tiles: 2^42 elements of 16 bytes
 constexpr int CARRY_BLOCK = RADIX * LANES;
@@ -426,7 +440,8 @@ struct Levels {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(CARRY_BLOCK) scan_carries(const Item* aggregates, Item* carries, Geometry g) {
+extern "C" __global__ void __launch_bounds__(CARRY_BLOCK)
+scan_carries(const Item* aggregates, Item* carries, Geometry g) {
     __shared__ Levels levels;
     __shared__ Item warp_total[RADIX];
     __shared__ Prefix<Item> block_carry;

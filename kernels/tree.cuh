@@ -1,9 +1,9 @@
 // The order in which values are combined: a tree that depends on nothing but the number of values.
 //
-// A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 32 rows a tile, 32 tiles
-// a block of tiles, and so on. On every level the prefixes of up to 32 neighbours are those of Sklansky's network [1]:
-// the aggregates of aligned powers of two, combined pairwise. Neither the number of warps, nor the tile a kernel works
-// on, nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
+// A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 32 rows a tile, 32
+// tiles a block of tiles, and so on. On every level the prefixes of up to 32 neighbours are those of Sklansky's network
+// [1]: the aggregates of aligned powers of two, combined pairwise. Neither the number of warps, nor the tile a kernel
+// works on, nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
 //
 // [1] J. Sklansky, Conditional-sum addition logic, IRE Trans. Electronic Computers, 1960.
 #pragma once
