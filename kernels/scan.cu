@@ -204,7 +204,7 @@ __device__ void scan_chunk(Chunk& chunk, const unsigned (&heads)[HEAD_WORDS], in
 }
 
 // Turns inclusive prefixes into the outputs, in place. `before` is the prefix of all chunks left of this one, `after`
-// that of this one too: the last element of a chunk gets it, so that an exclusive scan is the inclusive one shifted, bit
+// that of this one too. The last element of a chunk gets `after`: so an exclusive scan is the inclusive one shifted, bit
 // by bit.
 __device__ void finish_chunk(Chunk& chunk, const Prefix<Item>& before, const Prefix<Item>& after,
                              const unsigned (&heads)[HEAD_WORDS], int first_bit) {
