@@ -204,8 +204,8 @@ __device__ void scan_chunk(Chunk& chunk, const unsigned (&heads)[HEAD_WORDS], in
 }
 
 // Turns inclusive prefixes into the outputs, in place. `before` is the prefix of all chunks left of this one, `after`
-// that of this one too. The last element of a chunk gets `after`: so an exclusive scan is the inclusive one shifted, bit
-// by bit.
+// that of this one too. The last element of a chunk gets `after`: so an exclusive scan is the inclusive one shifted, to
+// the last bit.
 __device__ void finish_chunk(Chunk& chunk, const Prefix<Item>& before, const Prefix<Item>& after,
                              const unsigned (&heads)[HEAD_WORDS], int first_bit) {
 #pragma unroll
