@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cudml import driver
+
 
 class Host:
     """NumPy arrays, computed by the backend `cpu`."""
@@ -46,13 +48,14 @@ class Cuda:
 
     @staticmethod
     def why_unusable() -> str | None:
+        if driver.version() is None:
+            return "no NVIDIA driver was found"
+        if driver.gpu_count() == 0:
+            return "the NVIDIA driver offers no GPU"
         try:
-            import cupy
-
-            if cupy.cuda.runtime.getDeviceCount() < 1:
-                return "no GPU is visible"
-        except Exception as error:
-            return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+            import cupy  # noqa: F401  a GPU that fails later fails its tests
+        except ImportError as error:
+            return f"CuPy cannot be imported: {error}"
         return None
 
     def __init__(self) -> None:
