@@ -30,6 +30,9 @@ class Backend(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
         """A new C-contiguous array on the device of `like`."""
 
+    def copy(self, array: Any) -> Any:
+        """The same elements in memory of their own, which lives as long as work that was given it may read it."""
+
     def to_host(self, array: Any) -> np.ndarray | None:
         """The elements as a NumPy array, or None when they cannot be read now (a graph is being captured)."""
 

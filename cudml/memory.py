@@ -6,6 +6,7 @@ are, without a copy and without waiting for the device.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -63,13 +64,8 @@ class Layout:
 
     @property
     def may_repeat_elements(self) -> bool:
-        """Whether two elements may share memory: no axis steps over all that the axes of smaller steps span."""
-        span = self.itemsize
-        for stride, n in sorted((abs(stride), n) for n, stride in self.steps):
-            if stride < span:
-                return True
-            span += (n - 1) * stride
-        return False
+        """Whether two elements may share memory."""
+        return may_repeat_elements(self.shape, self.strides, self.itemsize)
 
     def is_same_view(self, other: Layout) -> bool:
         """Whether element for element (in C order) both lie in the same place."""
@@ -106,12 +102,28 @@ class _Interface:
         }
 
 
+def may_repeat_elements(sizes: Iterable[int], strides: Iterable[int], itemsize: int) -> bool:
+    """Whether some stride lies within what the smaller ones span; true also for a few interleaved layouts in which no
+    element repeats, and which nobody writes on purpose."""
+    span = itemsize
+    for stride, n in sorted((abs(stride), n) for n, stride in zip(sizes, strides, strict=True) if n > 1):
+        if stride < span:
+            return True
+        span += (n - 1) * stride
+    return False
+
+
+def shares_its_memory(value: Any) -> bool:
+    """Whether `value` is an array of some library, not something that would be converted into one."""
+    exports = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+    return not isinstance(value, np.generic) and any(hasattr(value, name) for name in exports)
+
+
 def check_is_array(out: Any) -> None:
     """`out`, if given, must be an array whose memory can be written, not something that would be converted into one."""
     if out is None:
         return
-    exports = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
-    if isinstance(out, np.generic) or not any(hasattr(out, name) for name in exports):
+    if not shares_its_memory(out):
         raise TypeError(f"out is of type {type(out).__name__}; it must be an array to write the result to")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cudml.arguments import MODULUS_DTYPES, as_dtype, is_broadcastable, is_same_kind, kind_of
-from cudml.backend import backend_of
+from cudml.backend import Backend, backend_of
 from cudml.memory import Layout, check_is_array, check_output, check_same_device
 from cudml.plan.spec import Modulus
 
@@ -45,7 +45,7 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
         target = backend.asarray(out)
         layout = _check_output(target, shape, value_dtype)
         check_same_device(target, x1=dividend, x2=divisor)
-        dividend, divisor = _kept_apart(layout, dividend), _kept_apart(layout, divisor)
+        dividend, divisor = (_kept_apart(backend, layout, operand) for operand in (dividend, divisor))
     backend.run(Modulus(value_dtype), {"dividend": dividend, "divisor": divisor, "output": target})
     return target if out is None else out
 
@@ -118,9 +118,9 @@ def _broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[i
         raise ValueError(f"x1 has shape {first} and x2 {second}, which do not broadcast together") from None
 
 
-def _kept_apart(output: Layout, operand: Any) -> Any:
+def _kept_apart(backend: Backend, output: Layout, operand: Any) -> Any:
     """The operand, or a copy of it when it shares memory with the output other than as the same view."""
     if isinstance(operand, np.generic):
         return operand
     layout = Layout.of(operand)
-    return operand.copy() if layout.overlaps(output) and not layout.is_same_view(output) else operand
+    return backend.copy(operand) if layout.overlaps(output) and not layout.is_same_view(output) else operand

@@ -101,6 +101,37 @@ def test_a_captured_call_follows_its_input_at_every_replay(cupy, name):
         assert all(bool((array == 7).all()) for array in clutter)
 
 
+def test_a_captured_copy_of_an_overlapping_operand_lives_on(cupy):
+    """fmod copies an operand that overlaps the output in part; the copy belongs to the graph from then on."""
+    base = cupy.empty(100_001, np.float32)
+    values = cupy.arange(base.size, dtype=np.float32)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        cudml.fmod(base[:-1], 7, out=base[1:])
+        stream.begin_capture()
+        cudml.fmod(base[:-1], 7, out=base[1:])
+        graph = stream.end_capture()
+        clutter = [cupy.full(base.size, -1, np.float32) for _ in range(8)]
+        for _ in range(2):
+            base[...] = values
+            graph.launch(stream)
+            np.testing.assert_array_equal(base[1:].get(), np.fmod(values[:-1].get(), 7))
+        assert all(bool((array == -1).all()) for array in clutter)
+
+
+def test_a_capture_refuses_what_replays_could_not_read(cupy):
+    a, out = cupy.ones(9, np.float32), cupy.full(9, -1, np.float32)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        cudml.segmented_cumsum(a, [0, 4, 9], out=out)
+        out[...] = -1
+        stream.begin_capture()
+        try:
+            with pytest.raises(ValueError, match=r"on the host .* move it to the GPU before the capture"):
+                cudml.segmented_cumsum(a, [0, 4, 9], out=out)
+        finally:
+            stream.end_capture()
+    assert bool((out == -1).all())
+
+
 def test_threads_on_streams_of_their_own_get_the_same_bits(cupy):
     everything = calls(cupy)
     expected = {name: call(x).get() for name, (x, call) in everything.items()}

@@ -9,7 +9,7 @@ import pytest
 
 from cudml import dml
 from cudml.dml import BufferTensorDesc, DescriptorError, FeatureLevel, TensorDataType, TensorFlags, validate
-from cudml.dml.tensor_rules import _may_overlap
+from cudml.memory import may_repeat_elements
 
 L1_0, L2_1, L3_0, L3_1 = (FeatureLevel[f"FL_{label}"] for label in ("1_0", "2_1", "3_0", "3_1"))
 L4_0, L5_1, L5_2, L6_3, L6_4 = (FeatureLevel[f"FL_{label}"] for label in ("4_0", "5_1", "5_2", "6_3", "6_4"))
@@ -485,7 +485,7 @@ def test_overlap_is_never_missed_and_permuted_layouts_pass(sizes):
     for strides in np.ndindex(*(7,) * len(sizes)):
         offsets = [int(np.dot(place, strides)) for place in np.ndindex(*sizes)]
         if len(set(offsets)) < len(offsets):
-            assert _may_overlap(sizes, strides)
+            assert may_repeat_elements(sizes, strides, 1)
     for order in permutations(range(len(sizes))):
         strides = dict(zip(order, np.cumprod([1, *(sizes[axis] for axis in order[:-1])]), strict=True))
-        assert not _may_overlap(sizes, [strides[axis] for axis in range(len(sizes))])
+        assert not may_repeat_elements(sizes, [strides[axis] for axis in range(len(sizes))], 1)

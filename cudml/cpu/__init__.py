@@ -36,6 +36,10 @@ class CpuBackend:
         """A new C-contiguous array."""
         return np.empty(shape, dtype)
 
+    def copy(self, array: np.ndarray) -> np.ndarray:
+        """The same elements in memory of their own."""
+        return array.copy()
+
     def to_host(self, array: np.ndarray) -> np.ndarray:
         """The array itself: it can always be read."""
         return array

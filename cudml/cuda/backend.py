@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from cudml.cuda.graphs import is_capturing, kept_for_replays
 from cudml.cuda.launcher import launch
 from cudml.plan import make_plan
 from cudml.plan.layout import ArrayLayout, alignment_of
@@ -30,7 +31,16 @@ class CudaBackend:
                 return array
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             return cupy.from_dlpack(value)
+        if is_capturing():
+            raise ValueError(
+                "an array on the host was passed while a CUDA graph is captured, and replays would read what was freed "
+                "since; move it to the GPU before the capture"
+            )
         return cupy.asarray(value)
+
+    def copy(self, array: cupy.ndarray) -> cupy.ndarray:
+        with array.device:
+            return kept_for_replays(array.copy())
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: cupy.ndarray) -> cupy.ndarray:
         with like.device:
@@ -39,7 +49,7 @@ class CudaBackend:
     def to_host(self, array: cupy.ndarray) -> np.ndarray | None:
         """A copy on the host, which waits for the stream; None while the stream is being captured."""
         with array.device:
-            return None if cupy.cuda.get_current_stream().is_capturing() else cupy.asnumpy(array)
+            return None if is_capturing() else cupy.asnumpy(array)
 
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         run_plan(spec, arrays, launch)

@@ -10,26 +10,18 @@ import cupy
 import numpy as np
 
 from cudml.cuda.cache import cubin_path
+from cudml.cuda.graphs import kept_for_replays
 from cudml.plan.plan import Argument, Plan, Pointer, Scalar, Struct, Workspace
-
-#: What captured graphs write to at every replay; given back to the pool, it would become somebody else's memory.
-_KEPT_FOR_GRAPHS: list[cupy.ndarray] = []
 
 
 def launch(plan: Plan, arrays: Mapping[str, Any]) -> None:
     """Launches the plan's kernels on the current stream of the current device."""
-    workspace = _workspace(plan.workspace_bytes) if plan.workspace_bytes else None
+    nbytes = plan.workspace_bytes
+    workspace = kept_for_replays(cupy.empty(nbytes, cupy.uint8)) if nbytes else None
     kernels = _kernels(plan, _architecture(cupy.cuda.Device().id))
     for step, kernel in zip(plan.launches, kernels, strict=True):
         arguments = tuple(_bind(argument, arrays, workspace) for argument in step.arguments)
         kernel((step.grid,), (step.block,), arguments)
-
-
-def _workspace(nbytes: int) -> cupy.ndarray:
-    workspace = cupy.empty(nbytes, cupy.uint8)
-    if cupy.cuda.get_current_stream().is_capturing():
-        _KEPT_FOR_GRAPHS.append(workspace)
-    return workspace
 
 
 @lru_cache(maxsize=4096)
@@ -61,10 +53,10 @@ def _bind(argument: Argument, arrays: Mapping[str, Any], workspace: Any) -> Any:
     if isinstance(argument, Workspace):
         return workspace.data.ptr + argument.offset if workspace is not None else 0
     if isinstance(argument, Scalar):
-        return scalar_value(argument, arrays.get(argument.name))
+        return _scalar(argument, arrays.get(argument.name))
     return _packed(argument)
 
 
-def scalar_value(argument: Scalar, value: Any) -> np.ndarray:
+def _scalar(argument: Scalar, value: Any) -> np.ndarray:
     """The number as an array of one element: the form in which CuPy passes any type by value."""
     return np.array([value if isinstance(value, np.generic) else 0]).astype(argument.dtype)

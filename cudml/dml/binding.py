@@ -14,8 +14,7 @@ import numpy as np
 
 from cudml.dml.enums import TensorFlags
 from cudml.dml.tensor import BufferTensorDesc, elements_spanned
-
-_EXPORTS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+from cudml.memory import shares_its_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Slot:
 
 def require_array(field: str, value: Any) -> None:
     """Raises TypeError unless `value` shares its memory; lists and scalars would be copied, and results lost."""
-    if not isinstance(value, np.ndarray) and not any(hasattr(value, export) for export in _EXPORTS):
+    if not isinstance(value, np.ndarray) and not shares_its_memory(value):
         raise TypeError(f"{field} is {value!r}; it must be an array that its desc describes")
 
 

@@ -9,6 +9,7 @@ from cudml.dml.enums import UINT32_MAX, UINT64_MAX, TensorFlags
 from cudml.dml.errors import Report
 from cudml.dml.support import TABLES, Table, table_at
 from cudml.dml.tensor import BufferTensorDesc
+from cudml.memory import may_repeat_elements
 
 
 def check_support(report: Report, field: str, tensor: BufferTensorDesc) -> None:
@@ -105,25 +106,13 @@ def _check_strides(report: Report, field: str, tensor: BufferTensorDesc) -> bool
 
 def _check_no_overlap(report: Report, field: str, tensor: BufferTensorDesc) -> None:
     report.require(
-        not _may_overlap(tensor.sizes, tensor.element_strides),
+        not may_repeat_elements(tensor.sizes, tensor.element_strides, 1),
         f"{field}.strides",
         tensor.strides,
         "no two elements of an output may share memory: from the smallest stride to the largest, each must be greater "
         "than the distance that the smaller ones span",
         "use packed, padded or permuted strides without 0",
     )
-
-
-def _may_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a stride lies within the reach of the smaller ones. True also for some interleaved layouts without
-    overlap, which nobody writes on purpose."""
-    reach = 0
-    for stride, size in sorted(zip(strides, sizes, strict=True)):
-        if size > 1:
-            if stride <= reach:
-                return True
-            reach += (size - 1) * stride
-    return False
 
 
 def _check_total_size(report: Report, field: str, tensor: BufferTensorDesc) -> None:

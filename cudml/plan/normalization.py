@@ -10,15 +10,11 @@ import numpy as np
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, broadcast, collapse, index_type, step
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
+from cudml.plan.shares import BLOCK, LANES, share_of
 from cudml.plan.spec import Moments, Normalization
 
-LANES = 32
-BLOCK = 256
 CHUNKS_OF_TILE = 1024
 SUMS_BYTES = 16
-
-#: Warps that share a group of one tile and rows of 32 chunks that each holds, by the number of rows in the group.
-_SHARES = ((1, (1, 1)), (2, (2, 1)), (4, (4, 1)), (8, (8, 1)), (16, (8, 2)), (32, (8, 4)))
 
 #: Groups this small are summed by one thread each where there are many: a warp would be mostly idle.
 _SHORT_GROUP = 8
@@ -96,8 +92,7 @@ class _Work:
 
     @property
     def share(self) -> tuple[int, int]:
-        rows = min(32, math.ceil(self.length / (LANES * self.chunk)))
-        return next(share for limit, share in _SHARES if rows <= limit)
+        return share_of(self.length, self.chunk)
 
     @property
     def columns(self) -> bool:

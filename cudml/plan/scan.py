@@ -10,16 +10,11 @@ import numpy as np
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
 from cudml.plan.plan import Launch, Plan, Pointer, Struct, Workspace, constants_of
+from cudml.plan.shares import BLOCK, LANES, WHOLE_TILE, share_of
 from cudml.plan.spec import Scan, SegmentedScan
 
 RADIX = 32
-LANES = 32
-BLOCK = 256
 CARRY_BLOCK = 1024
-
-#: Warps that share a tile and rows of 32 chunks that each of them holds, by the number of rows in a line: as many warps
-#: as there are rows, until a block is full; then more rows for each.
-_SHARES = ((1, (1, 1)), (2, (2, 1)), (4, (4, 1)), (8, (8, 1)), (16, (8, 2)), (RADIX, (8, 4)))
 
 #: Lines this short are walked by one thread each even where they are dense: a warp would be mostly idle.
 _SHORT_LINE = 32
@@ -89,10 +84,7 @@ class _Work:
     @property
     def share(self) -> tuple[int, int]:
         """Warps for a tile, and rows for each warp. In a segmented scan a block has one tile, whose heads it marks."""
-        if self.segmented:
-            return _SHARES[-1][1]
-        rows = min(RADIX, math.ceil(self.length / (LANES * self.chunk)))
-        return next(share for limit, share in _SHARES if rows <= limit)
+        return WHOLE_TILE if self.segmented else share_of(self.length, self.chunk)
 
 
 def _cut(
