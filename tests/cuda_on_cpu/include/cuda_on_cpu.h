@@ -1,0 +1,11 @@
+// Included before a kernel file: makes g++ read it as CUDA C++.
+#pragma once
+
+#include "atomic_functions.h"
+#include "language.h"
+#include "math_functions.h"
+#include "vector_types.h"
+#include "warp_functions.h"
+
+// No header of the compiler follows, so the keyword is free. Instructions of a GPU mean nothing to this assembler.
+#define asm static_assert(false, "inline PTX stands in intrinsics.cuh only, under #ifndef CUDA_ON_CPU"), void

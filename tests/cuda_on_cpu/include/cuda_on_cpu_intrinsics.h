@@ -1,0 +1,135 @@
+// The CPU's twins of the wrappers round inline PTX: same names, same meaning.
+//
+// A wrapper that is missing here makes the compilation of a kernel fail with the wrapper's name.
+#pragma once
+
+#include "atomic_functions.h"
+#include "numeric_intrinsics.h"
+#include "runtime_api.h"
+
+#define CUDA_ON_CPU_LOAD(NAME, ORDER, SCOPE)                                                                         \
+    template <typename T>                                                                                            \
+    T NAME(const T* address, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {                             \
+        return cuda_on_cpu::atomic_load(address, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::SCOPE, where);       \
+    }
+#define CUDA_ON_CPU_STORE(NAME, ORDER, SCOPE)                                                                        \
+    template <typename T>                                                                                            \
+    void NAME(T* address, cuda_on_cpu::Same<T> value, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {    \
+        cuda_on_cpu::atomic_store(address, value, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::SCOPE, where);      \
+    }
+#define CUDA_ON_CPU_ADD(NAME, ORDER)                                                                                 \
+    inline unsigned NAME(unsigned* address, unsigned value,                                                          \
+                         cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {                                 \
+        return cuda_on_cpu::atomic_update(                                                                           \
+            address, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::gpu,                                             \
+            [value](unsigned old) CUDA_ON_CPU_RAW { return old + value; }, where);                                   \
+    }
+CUDA_ON_CPU_LOAD(load_relaxed, relaxed, gpu)
+CUDA_ON_CPU_LOAD(load_acquire, acquire, gpu)
+CUDA_ON_CPU_LOAD(load_acquire_block, acquire, block)
+CUDA_ON_CPU_LOAD(load_acquire_cluster, acquire, cluster)
+CUDA_ON_CPU_STORE(store_relaxed, relaxed, gpu)
+CUDA_ON_CPU_STORE(store_release, release, gpu)
+CUDA_ON_CPU_STORE(store_release_block, release, block)
+CUDA_ON_CPU_STORE(store_release_cluster, release, cluster)
+CUDA_ON_CPU_ADD(add_acquire, acquire)
+CUDA_ON_CPU_ADD(add_release, release)
+CUDA_ON_CPU_ADD(add_acq_rel, acquire_release)
+#undef CUDA_ON_CPU_LOAD
+#undef CUDA_ON_CPU_STORE
+#undef CUDA_ON_CPU_ADD
+
+// cp.async: copies of a thread, in groups, from global to shared memory.
+template <int BYTES>
+void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
+    cuda_on_cpu::copy_async(shared, global, BYTES, where);
+}
+inline void copy_async_commit(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::commit_copies(where);
+}
+template <int GROUPS>
+void copy_async_wait(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::wait_for_copies(GROUPS, where);
+}
+inline void copy_async_wait_all(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::commit_copies(where);
+    cuda_on_cpu::wait_for_copies(0, where);
+}
+
+// mbarriers in shared memory.
+using Mbarrier = unsigned long long;
+inline void mbarrier_init(Mbarrier* barrier, unsigned count,
+                          cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::mbarrier_init(barrier, count, where);
+}
+inline void mbarrier_invalidate(Mbarrier* barrier, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::mbarrier_invalidate(barrier, where);
+}
+inline void mbarrier_arrive(Mbarrier* barrier, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::mbarrier_arrive(barrier, 0, false, where);
+}
+inline void mbarrier_arrive_cluster(Mbarrier* mapped, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::mbarrier_arrive(mapped, 0, true, where);
+}
+inline void mbarrier_arrive_expect(Mbarrier* barrier, unsigned bytes,
+                                   cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::mbarrier_arrive(barrier, bytes, false, where);
+}
+inline void mbarrier_expect(Mbarrier* barrier, unsigned bytes,
+                            cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::mbarrier_expect(barrier, bytes, where);
+}
+inline bool mbarrier_try_wait(Mbarrier* barrier, unsigned parity,
+                              cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    return cuda_on_cpu::mbarrier_try_wait(barrier, parity, where);
+}
+inline void mbarrier_wait(Mbarrier* barrier, unsigned parity,
+                          cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    while (!cuda_on_cpu::mbarrier_try_wait(barrier, parity, where)) {
+    }
+}
+inline void fence_mbarrier_init(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::fence_mbarrier_init(where);
+}
+inline void fence_async_proxy(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::fence_async_proxy(where);
+}
+
+// cp.async.bulk: one-dimensional copies by the copy engine.
+inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier,
+                      cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
+}
+inline void bulk_store(void* global, const void* shared, unsigned bytes,
+                       cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::bulk_store(global, shared, bytes, where);
+}
+inline void bulk_commit(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::commit_bulk_stores(where);
+}
+template <int GROUPS>
+void bulk_wait(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::wait_for_bulk_stores(GROUPS, false, where);
+}
+template <int GROUPS>
+void bulk_wait_read(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::wait_for_bulk_stores(GROUPS, true, where);
+}
+
+// Clusters of blocks, and their distributed shared memory.
+inline void cluster_sync(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::synchronize_cluster(where);
+}
+inline void cluster_arrive(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::arrive_at_cluster(where);
+}
+inline void cluster_wait(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::wait_for_cluster(where);
+}
+inline unsigned cluster_rank() { return cuda_on_cpu::cluster_rank(); }
+inline unsigned cluster_size() { return cuda_on_cpu::cluster_size(); }
+template <typename T>
+T* map_shared(T* shared, unsigned rank, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    return static_cast<T*>(cuda_on_cpu::map_shared(shared, rank, where));
+}

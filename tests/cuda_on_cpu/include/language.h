@@ -1,0 +1,32 @@
+// The keywords of CUDA C++ as g++ sees them.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+#define CUDA_ON_CPU 1
+
+// inline: a kernel that a launch does not ask for is not compiled, which halves the time of a build.
+#define __global__ inline
+#define __device__
+#define __host__
+#define __constant__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+
+// A __shared__ variable is thread-local to the compiler; the module's __tls_get_addr (module.h) answers with the address
+// of the running block's copy.
+#define __shared__ thread_local
+
+// What touches memory on behalf of an intrinsic tells the checker itself, and is not instrumented.
+#define CUDA_ON_CPU_RAW __attribute__((no_sanitize("thread")))

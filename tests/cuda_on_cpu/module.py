@@ -1,0 +1,177 @@
+"""Kernels of a .cu file, ready to be launched on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuda_on_cpu import launch
+from cuda_on_cpu.compiler import compile_kernels, runtime
+from cuda_on_cpu.elf import SharedLayout, shared_layout, source_line
+from cuda_on_cpu.errors import KernelFault, LaunchError
+from cuda_on_cpu.launch import Geometry, KernelDescription, Request, SharedVariable, Size
+from cuda_on_cpu.memory import DeviceArray, address_of
+from cuda_on_cpu.schedule import ORDERS, Schedule
+
+_ATTRIBUTES = r"(?:__\w+__\s*\([^)]*\)\s*)*"
+_KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+void\s+{_ATTRIBUTES}(\w+)\s*\(')
+_CLUSTER = re.compile(rf"__cluster_dims__\s*\(([^)]*)\)\s*{_ATTRIBUTES}(\w+)\s*\(")
+
+# A launch of the tests takes milliseconds; what takes this long does not end.
+TIMEOUT_S = 60
+POLL_LIMIT = 200_000
+# Enough that blocks wait for each other, few enough that blocks start while others have ended.
+RESIDENT_BLOCKS = 4
+PREEMPT_EVERY = 64
+
+
+class Module:
+    """The kernels `names` of a .cu file (all that are extern "C" by default), compiled with constants."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        constants: tuple[tuple[str, str], ...] = (),
+        *,
+        checking: bool = False,
+        names: Sequence[str] = (),
+    ) -> None:
+        self.path, self.checking = Path(path).resolve(), checking
+        source = self.path.read_text()
+        self.names = tuple(names) or tuple(dict.fromkeys(_KERNEL.findall(source)))
+        self.clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in _CLUSTER.findall(source)}
+        self.file = compile_kernels(self.path, constants, self.names, checking)
+        self.library = ctypes.CDLL(str(self.file))
+        self.runtime = _runtime(checking)
+        self.layout: SharedLayout = shared_layout(self.file)
+        places = ctypes.c_void_p.in_dll(self.library, "cuda_on_cpu_shared_places")
+        places.value = address_of(self.layout.places)
+
+    def kernel(self, name: str) -> Kernel:
+        """One of the kernels by its name, or a template's instance as it was named."""
+        if name not in self.names:
+            raise LaunchError(f"{self.path.name} has no kernel {name}; it has {', '.join(self.names)}")
+        return Kernel(self, name)
+
+
+class Kernel:
+    """Called with a grid, a block and arguments; returns when all threads have ended."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module, self.name = module, name
+        number = module.names.index(name)
+        self._address = ctypes.c_void_p.in_dll(module.library, f"cuda_on_cpu_kernel_{number}").value
+        description = KernelDescription.from_address(self._address)
+        self.parameters = description.parameters[: description.parameter_count]
+
+    def __call__(
+        self,
+        grid: Size,
+        block: Size,
+        arguments: Sequence[Any],
+        *,
+        shared_bytes: int = 0,
+        cluster: Size | None = None,
+        cooperative: bool = False,
+        schedule: Schedule = Schedule(),
+        arrays: Mapping[str, np.ndarray] | None = None,
+        timeout_s: int = TIMEOUT_S,
+    ) -> int:
+        """Raises LaunchError before anything runs and KernelFault for a defect; returns the switches between threads.
+
+        Device arrays among the arguments are what the kernel may touch. `arrays` names them instead where addresses
+        are passed.
+        """
+        geometry = Geometry.of(grid, block, cluster or self.module.clusters.get(self.name, 1))
+        launch.demand_shared_memory(self.module.layout.static_bytes, shared_bytes)
+        packed = launch.pack(self.name, self.parameters, arguments)
+        if arrays is None:
+            arrays = {f"argument {i}": a for i, a in enumerate(arguments) if isinstance(a, DeviceArray)}
+        self._run(geometry, packed, shared_bytes, cooperative, schedule, arrays, timeout_s)
+        return self.module.runtime.cuda_on_cpu_switches()
+
+    def _run(
+        self,
+        geometry: Geometry,
+        packed: list[ctypes.Array],
+        shared_bytes: int,
+        cooperative: bool,
+        schedule: Schedule,
+        arrays: Mapping[str, np.ndarray],
+        timeout_s: int,
+    ) -> None:
+        regions = [launch.Array(first, size, name.encode(), written)
+                   for first, size, name, written in launch.regions(arrays)]
+        variables = _shared_variables(self.module.layout, shared_bytes)
+        pointers = (ctypes.c_void_p * (len(packed) + 1))(*(ctypes.addressof(value) for value in packed))
+        request = Request(
+            kernel=self._address,
+            arguments=ctypes.addressof(pointers),
+            grid=geometry.grid,
+            block=geometry.block,
+            cluster=geometry.cluster,
+            cooperative=cooperative,
+            arrays=(launch.Array * len(regions))(*regions),
+            shared=(SharedVariable * len(variables))(*variables),
+            array_count=len(regions),
+            shared_count=len(variables),
+            shared_bytes=self.module.layout.dynamic_place + shared_bytes,
+            turn=ORDERS.index(schedule.order),
+            resident=RESIDENT_BLOCKS,
+            seed=schedule.seed,
+            poll_limit=POLL_LIMIT,
+            preempt_every=PREEMPT_EVERY,
+            timeout_s=timeout_s,
+        )
+        done = self.module.runtime.cuda_on_cpu_launch(ctypes.byref(request))
+        message = None if done else self._explain(self.module.runtime.cuda_on_cpu_message().decode())
+        message = message or _overrun(arrays)
+        if message:
+            launched = f"{self.name}<<<{geometry.grid}, {geometry.block}>>> of {self.module.path.name}"
+            raise KernelFault(f"{message}\n    {launched}, schedule {schedule}")
+
+    def _explain(self, message: str) -> str:
+        """With lines of the source in place of addresses of code."""
+        base = _base_address(self.module.file)
+        return re.sub(r"<code (0x[0-9a-f]+)>", lambda m: source_line(self.module.file, int(m[1], 16) - base), message)
+
+
+@cache
+def _runtime(checking: bool) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(runtime(checking)))
+    library.cuda_on_cpu_launch.argtypes = (ctypes.c_void_p,)
+    library.cuda_on_cpu_message.restype = ctypes.c_char_p
+    library.cuda_on_cpu_switches.restype = ctypes.c_uint64
+    return library
+
+
+def _shared_variables(layout: SharedLayout, dynamic_bytes: int) -> list[SharedVariable]:
+    variables = [
+        SharedVariable(layout.place(variable), variable.size, f"shared {variable.name}".encode())
+        for variable in layout.variables
+    ]
+    if dynamic_bytes:
+        variables.append(SharedVariable(layout.dynamic_place, dynamic_bytes, b"dynamic shared memory"))
+    return variables
+
+
+def _base_address(library: Path) -> int:
+    """Where the library is loaded."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith(str(library)):
+            return int(line.split("-")[0], 16)
+    return 0
+
+
+def _overrun(arrays: Mapping[str, np.ndarray]) -> str | None:
+    for name, array in arrays.items():
+        side = array.allocation.overrun() if isinstance(array, DeviceArray) and array.allocation else None
+        if side:
+            return f"the bytes {side} {name} were overwritten"
+    return None
