@@ -22,42 +22,40 @@ union PtxBits {
     __device__ PtxBits() {}
 };
 
-// Sixteen bytes go through .b128: the two halves of a .v2.u64 are two accesses to the memory model. PTX has .b128 with
-// an order for global memory only.
-#define CUDA_ON_CPU_LOAD(NAME, ORDER)                                                                       \
-    template <typename T>                                                                                   \
-    __device__ inline T NAME(const T* address) {                                                            \
-        static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "words of 4, 8 and 16 bytes");   \
-        PtxBits<T> bits;                                                                                    \
-        if constexpr (sizeof(T) == 4) {                                                                     \
-            asm volatile("ld." ORDER ".b32 %0, [%1];" : "=r"(bits.word) : "l"(address) : "memory");         \
-        } else if constexpr (sizeof(T) == 8) {                                                              \
-            asm volatile("ld." ORDER ".b64 %0, [%1];" : "=l"(bits.wide) : "l"(address) : "memory");         \
-        } else {                                                                                            \
-            asm volatile("{.reg .b128 both; ld." ORDER ".global.b128 both, [%2]; mov.b128 {%0, %1}, both;}" \
-                         : "=l"(bits.pair.low), "=l"(bits.pair.high)                                        \
-                         : "l"(__cvta_generic_to_global(address))                                           \
-                         : "memory");                                                                       \
-        }                                                                                                   \
-        return bits.value;                                                                                  \
-    }
-
-#define CUDA_ON_CPU_STORE(NAME, ORDER)                                                                    \
+// Sixteen bytes go through .b128: the two halves of a .v2.u64 are two accesses to the memory model.
+#define CUDA_ON_CPU_LOAD(NAME, ORDER)                                                                     \
     template <typename T>                                                                                 \
-    __device__ inline void NAME(T* address, PtxSame<T> value) {                                           \
+    __device__ inline T NAME(const T* address) {                                                          \
         static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "words of 4, 8 and 16 bytes"); \
         PtxBits<T> bits;                                                                                  \
-        bits.value = value;                                                                               \
         if constexpr (sizeof(T) == 4) {                                                                   \
-            asm volatile("st." ORDER ".b32 [%0], %1;" ::"l"(address), "r"(bits.word) : "memory");         \
+            asm volatile("ld." ORDER ".b32 %0, [%1];" : "=r"(bits.word) : "l"(address) : "memory");       \
         } else if constexpr (sizeof(T) == 8) {                                                            \
-            asm volatile("st." ORDER ".b64 [%0], %1;" ::"l"(address), "l"(bits.wide) : "memory");         \
+            asm volatile("ld." ORDER ".b64 %0, [%1];" : "=l"(bits.wide) : "l"(address) : "memory");       \
         } else {                                                                                          \
-            asm volatile("{.reg .b128 both; mov.b128 both, {%1, %2}; st." ORDER                           \
-                         ".global.b128 [%0], both;}" ::"l"(__cvta_generic_to_global(address)),            \
-                         "l"(bits.pair.low), "l"(bits.pair.high)                                          \
+            asm volatile("{.reg .b128 both; ld." ORDER ".b128 both, [%2]; mov.b128 {%0, %1}, both;}"      \
+                         : "=l"(bits.pair.low), "=l"(bits.pair.high)                                      \
+                         : "l"(address)                                                                   \
                          : "memory");                                                                     \
         }                                                                                                 \
+        return bits.value;                                                                                \
+    }
+
+#define CUDA_ON_CPU_STORE(NAME, ORDER)                                                                               \
+    template <typename T>                                                                                            \
+    __device__ inline void NAME(T* address, PtxSame<T> value) {                                                      \
+        static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "words of 4, 8 and 16 bytes");            \
+        PtxBits<T> bits;                                                                                             \
+        bits.value = value;                                                                                          \
+        if constexpr (sizeof(T) == 4) {                                                                              \
+            asm volatile("st." ORDER ".b32 [%0], %1;" ::"l"(address), "r"(bits.word) : "memory");                    \
+        } else if constexpr (sizeof(T) == 8) {                                                                       \
+            asm volatile("st." ORDER ".b64 [%0], %1;" ::"l"(address), "l"(bits.wide) : "memory");                    \
+        } else {                                                                                                     \
+            asm volatile("{.reg .b128 both; mov.b128 both, {%1, %2}; st." ORDER ".b128 [%0], both;}" ::"l"(address), \
+                         "l"(bits.pair.low), "l"(bits.pair.high)                                                     \
+                         : "memory");                                                                                \
+        }                                                                                                            \
     }
 
 // Keeps a second argument out of the deduction of T, so that store_release(&word, 1) stores a word of word's type.
