@@ -6,12 +6,16 @@ BACKENDS.
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
+import cuda_on_cpu
 import numpy as np
 import pytest
+from cuda_on_cpu.backend import EmulatedBackend
 
 from cudml import driver
+from cudml.backend import register
 
 
 class Host:
@@ -76,7 +80,46 @@ class Cuda:
         return array.data.ptr
 
 
-BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda)}
+class Emulated:
+    """Arrays in memory of the CPU executor, computed by the kernels themselves (cuda_on_cpu/README.md)."""
+
+    name = "emulated"
+    backend = EmulatedBackend()
+
+    @staticmethod
+    def why_unusable() -> str | None:
+        return cuda_on_cpu.requirement()
+
+    def __init__(self) -> None:
+        register(cuda_on_cpu.DeviceArray, self.backend)
+
+    @classmethod
+    def begin(cls, item: pytest.Item) -> None:
+        """Every test has schedules of its own, the same in each run."""
+        option = item.config.getoption
+        cls.backend.checking = option("--checking")
+        fixed = option("--schedule")
+        cls.backend.schedules = (
+            [cuda_on_cpu.Schedule.parse(fixed)]
+            if fixed
+            else cuda_on_cpu.schedules(option("--seeds"), zlib.crc32(item.nodeid.encode()) % 1_000_000)
+        )
+
+    def asarray(self, values: Any) -> Any:
+        return cuda_on_cpu.device_array(values)
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        return np.array(array)
+
+    def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
+        strides = np.broadcast_to(array, shape).strides
+        return np.lib.stride_tricks.as_strided(array, shape, strides, subok=True)
+
+    def pointer(self, array: Any) -> int:
+        return array.__array_interface__["data"][0]
+
+
+BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda, Emulated)}
 _NOT_RUN = "cudml_tests_not_run"
 
 
@@ -84,6 +127,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--backend", action="append", choices=list(BACKENDS), help="run only this backend; may be repeated"
     )
+    parser.addoption("--seeds", type=int, default=1, help="schedules that each call of backend emulated runs under")
+    parser.addoption("--schedule", help='the one schedule of backend emulated, as a failure names it: "random:17"')
+    parser.addoption("--checking", action="store_true", help="backend emulated looks for races, at a tenth of the speed")
     parser.addoption("--large", action="store_true", help="run the tests that need gigabytes of memory too")
 
 
@@ -113,13 +159,23 @@ def xp(request: pytest.FixtureRequest) -> Any:
     return BACKENDS[request.param]()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if backend_of(item) == Emulated.name:
+        Emulated.begin(item)
+
+
+def backend_of(item: pytest.Item) -> str | None:
+    """The backend that a test runs on, if it takes one."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("xp") if callspec else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what cannot run here, and counts it."""
     unusable = {name for name, backend in BACKENDS.items() if backend.why_unusable()}
     kept, left_out, counts = [], [], dict.fromkeys(sorted(unusable), 0)
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        backend = callspec.params.get("xp") if callspec else None
+        backend = backend_of(item)
         if backend in unusable:
             counts[backend] += 1
             left_out.append(item)

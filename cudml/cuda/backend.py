@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import cupy
@@ -11,7 +10,7 @@ import numpy as np
 
 from cudml.cuda.graphs import is_capturing, kept_for_replays
 from cudml.cuda.launcher import launch
-from cudml.plan import make_plan
+from cudml.plan import recall_plan
 from cudml.plan.layout import ArrayLayout, alignment_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Spec
@@ -59,15 +58,10 @@ def run_plan(spec: Spec, arrays: Mapping[str, Any], launch: Callable[[Plan, Mapp
     """Makes or recalls the plan of a call and hands it to `launch` on the device of the arrays."""
     present = {name: array for name, array in arrays.items() if array is not None}
     device = common_device(present)
-    plan = _plan(spec, tuple((name, layout_of(array)) for name, array in present.items()))
+    plan = recall_plan(spec, tuple((name, layout_of(array)) for name, array in present.items()))
     if plan.launches:
         with device:
             launch(plan, present)
-
-
-@lru_cache(maxsize=4096)
-def _plan(spec: Spec, layouts: tuple[tuple[str, ArrayLayout | np.dtype], ...]) -> Plan:
-    return make_plan(spec, dict(layouts))
 
 
 def layout_of(array: Any) -> ArrayLayout | np.dtype:

@@ -7,21 +7,21 @@ from functools import cache, lru_cache
 from typing import Any
 
 import cupy
-import numpy as np
 
 from cudml.cuda.cache import cubin_path
 from cudml.cuda.graphs import kept_for_replays
-from cudml.plan.plan import Argument, Plan, Pointer, Scalar, Struct, Workspace
+from cudml.plan.binding import bind
+from cudml.plan.plan import Plan
 
 
 def launch(plan: Plan, arrays: Mapping[str, Any]) -> None:
     """Launches the plan's kernels on the current stream of the current device."""
     nbytes = plan.workspace_bytes
     workspace = kept_for_replays(cupy.empty(nbytes, cupy.uint8)) if nbytes else None
+    address = 0 if workspace is None else workspace.data.ptr
     kernels = _kernels(plan, _architecture(cupy.cuda.Device().id))
     for step, kernel in zip(plan.launches, kernels, strict=True):
-        arguments = tuple(_bind(argument, arrays, workspace) for argument in step.arguments)
-        kernel((step.grid,), (step.block,), arguments)
+        kernel((step.grid,), (step.block,), bind(step, arrays, _address_of, address))
 
 
 @lru_cache(maxsize=4096)
@@ -41,22 +41,5 @@ def _architecture(device: int) -> str:
     return f"sm_{cupy.cuda.Device(device).compute_capability}"
 
 
-@lru_cache(maxsize=4096)
-def _packed(struct: Struct) -> np.ndarray:
-    return struct.packed()
-
-
-def _bind(argument: Argument, arrays: Mapping[str, Any], workspace: Any) -> Any:
-    if isinstance(argument, Pointer):
-        array = arrays.get(argument.array)
-        return array.data.ptr if isinstance(array, cupy.ndarray) else 0
-    if isinstance(argument, Workspace):
-        return workspace.data.ptr + argument.offset if workspace is not None else 0
-    if isinstance(argument, Scalar):
-        return _scalar(argument, arrays.get(argument.name))
-    return _packed(argument)
-
-
-def _scalar(argument: Scalar, value: Any) -> np.ndarray:
-    """The number as an array of one element: the form in which CuPy passes any type by value."""
-    return np.array([value if isinstance(value, np.generic) else 0]).astype(argument.dtype)
+def _address_of(array: cupy.ndarray) -> int:
+    return array.data.ptr

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from cudml.plan.layout import ArrayLayout
 from cudml.plan.modulus import plan_modulus
 from cudml.plan.normalization import plan_moments, plan_normalization
 from cudml.plan.plan import Plan
@@ -22,3 +26,9 @@ _PLANNERS: dict[type, Any] = {
 def make_plan(spec: Spec, arrays: dict[str, Any]) -> Plan:
     """The plan of `spec` on arrays of the given layouts; one number in place of an array is given as its dtype."""
     return _PLANNERS[type(spec)](spec, arrays)
+
+
+@lru_cache(maxsize=4096)
+def recall_plan(spec: Spec, layouts: tuple[tuple[str, ArrayLayout | np.dtype], ...]) -> Plan:
+    """The same, made once: calls in a loop pay for a look-up."""
+    return make_plan(spec, dict(layouts))

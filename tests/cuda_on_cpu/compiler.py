@@ -101,9 +101,8 @@ def runtime(checking: bool) -> Path:
 def compile_kernels(source: Path, constants: tuple[tuple[str, str], ...], names: Iterable[str], checking: bool) -> Path:
     """The library of the kernels `names` (or instances of templates) of a .cu file, in that order."""
     library = runtime(checking)
-    defines = [f"-D{name}={value}" for name, value in constants]
-    flags = [*_KERNEL, *(_CHECKING if checking else _FAST), *defines]
-    wrapper = _wrapper(source, tuple(names))
+    flags = [*_KERNEL, *(_CHECKING if checking else _FAST)]
+    wrapper = _wrapper(source, constants, tuple(names))
     texts = _texts(INCLUDE.glob("*")) + _texts([source, *source.parent.glob("*.cuh")])
     compiled = CACHE / f"{source.stem}-{_key(flags, wrapper, str(library), texts)}.so"
     if not compiled.exists():
@@ -127,10 +126,12 @@ def dynamic_shared_names(source: str) -> list[str]:
     return sorted(set(re.findall(r"extern\s+__shared__\b[^;\[]*?(\w+)\s*\[\s*\]", source)))
 
 
-def _wrapper(source: Path, names: tuple[str, ...]) -> str:
+def _wrapper(source: Path, constants: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> str:
     text = source.read_text()
     lines = [
         '#include "cuda_on_cpu.h"',
+        # Not on the command line: they would meet names of the executor's own headers.
+        *(f"#define {name} {value}" for name, value in constants),
         f'#include "{source}"',
         '#include "module.h"',
         *(f"CUDA_ON_CPU_DYNAMIC_SHARED({name})" for name in dynamic_shared_names(text)),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "atomic_functions.h"
+#include "cuda_on_cpu_intrinsics.h"
 #include "language.h"
 #include "math_functions.h"
 #include "vector_types.h"

@@ -1,0 +1,96 @@
+"""The backend `emulated`: cudml's own plans and kernels, launched on the CPU.
+
+It stands where the CUDA launcher stands. Public functions, plans, kernel sources, geometry and arguments are the same;
+the memory and the launcher are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuda_on_cpu.errors import KernelFault
+from cuda_on_cpu.memory import DeviceArray, address_of, device_array, empty
+from cuda_on_cpu.module import Kernel, Module
+from cuda_on_cpu.schedule import Schedule
+from cudml.cuda.sources import kernels_folder
+from cudml.plan import recall_plan
+from cudml.plan.binding import bind
+from cudml.plan.layout import ArrayLayout, alignment_of
+from cudml.plan.plan import Launch, Plan
+from cudml.plan.spec import Spec
+
+
+@dataclass
+class EmulatedBackend:
+    """Computes specs on device arrays, under one schedule after the other; results must agree to the last bit."""
+
+    name: str = "emulated"
+    checking: bool = False
+    schedules: list[Schedule] = field(default_factory=lambda: [Schedule()])
+    kernels: Path = field(default_factory=kernels_folder)
+
+    def asarray(self, value: Any) -> DeviceArray:
+        return value if isinstance(value, DeviceArray) else device_array(value)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> DeviceArray:
+        return empty(shape, dtype)
+
+    def copy(self, array: DeviceArray) -> DeviceArray:
+        return device_array(array)
+
+    def to_host(self, array: DeviceArray) -> np.ndarray:
+        return np.array(array)
+
+    def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
+        present = {name: array for name, array in arrays.items() if array is not None}
+        plan = recall_plan(spec, tuple((name, _layout_of(array)) for name, array in present.items()))
+        if plan.launches:
+            self._launch_under_all_schedules(plan, present)
+
+    def _launch_under_all_schedules(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
+        memory = [a.allocation for a in arrays.values() if isinstance(a, DeviceArray) and a.allocation]
+        before = [allocation.bytes.copy() for allocation in memory] if len(self.schedules) > 1 else []
+        first: list[np.ndarray] = []
+        for schedule in self.schedules:
+            for allocation, contents in zip(memory, before, strict=False):
+                allocation.bytes[:] = contents
+            self._launch(plan, arrays, schedule)
+            after = [allocation.bytes.copy() for allocation in memory] if before else []
+            first = first or after
+            if any((a != b).any() for a, b in zip(first, after, strict=True)):
+                raise KernelFault(
+                    f"schedule {schedule} gives other results than schedule {self.schedules[0]}\n    {plan}"
+                )
+
+    def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
+        workspace = empty((plan.workspace_bytes,), np.uint8, uninitialised=True)
+        memory = {name: array for name, array in arrays.items() if isinstance(array, DeviceArray)}
+        for step in plan.launches:
+            self._kernel(plan, step)(
+                step.grid,
+                step.block,
+                bind(step, arrays, address_of, address_of(workspace)),
+                schedule=schedule,
+                arrays={**memory, "workspace": workspace},
+            )
+
+    def _kernel(self, plan: Plan, step: Launch) -> Kernel:
+        return _compiled(self.kernels / plan.source, plan.constants, step.kernel, self.checking)
+
+
+@cache
+def _compiled(source: Path, constants: tuple[tuple[str, str], ...], kernel: str, checking: bool) -> Kernel:
+    # One kernel at a time: a kernel file's others, which the launch does not need, would double the time.
+    return Module(source, constants, checking=checking, names=(kernel,)).kernel(kernel)
+
+
+def _layout_of(array: Any) -> ArrayLayout | np.dtype:
+    if isinstance(array, np.generic):
+        return array.dtype
+    return ArrayLayout(array.shape, array.strides, array.dtype, alignment_of(address_of(array)))
