@@ -50,12 +50,10 @@ class Format:
     def __init__(self, name: str) -> None:
         self.dtype = NUMBERS[name]
         self.launch = Launcher("halves.cu", ("NUMBER", name))
-        values = self.values(ALL_BITS).astype(np.float64)
-        finite = ALL_BITS[np.isfinite(values) & (ALL_BITS < 0x8000)]
-        largest = values[finite[-1]]
-        # Nearest rounding sees a further number where the next power of two would be; it stands for infinity.
-        self.magnitudes = np.append(values[finite], 2.0 ** (math.frexp(largest)[1]))
-        self.infinity = len(finite)
+        self.infinity = 0x7C00 if name == "__half" else 0x7F80
+        finite = self.values(ALL_BITS[: self.infinity]).astype(np.float64)
+        # To nearest, infinity is rounded to as if it were the next power of two.
+        self.magnitudes = np.append(finite, 2.0 ** math.frexp(finite[-1])[1])
 
     def values(self, bits: np.ndarray) -> np.ndarray:
         return np.asarray(bits, np.uint16).view(self.dtype)
@@ -94,7 +92,8 @@ class Format:
     def sample(self, n: int, seed: int) -> np.ndarray:
         """Bits of all magnitudes, with more zeros, subnormals, infinities and NaN than chance would bring."""
         random = np.random.default_rng(seed)
-        special = np.array([0, 1, 2, 0x7F, 0x80, 0x3FF, 0x400, 0x7BFF, 0x7C00, 0x7C01, 0x7F7F, 0x7F80, 0x7FFF], np.uint16)
+        special = np.array([0, 1, 2, 0x7F, 0x80, 0x3FF, 0x400, 0x7BFF, 0x7C00, 0x7C01, 0x7F7F, 0x7F80, 0x7FFF])
+        special = special.astype(np.uint16)
         special = np.concatenate([special, special | 0x8000])
         return np.where(random.random(n) < 0.05, random.choice(special, n), random.choice(ALL_BITS, n))
 
@@ -169,30 +168,46 @@ def test_float_in_all_roundings(form: Format) -> None:
 
 
 def test_double_is_rounded_once(form: Format) -> None:
-    x = np.concatenate([edges(form), np.random.default_rng(5).integers(0, 1 << 64, 500_000, np.uint64).view(np.float64)])
+    random = np.random.default_rng(5).integers(0, 1 << 64, 500_000, np.uint64)
+    x = np.concatenate([edges(form), random.view(np.float64)])
     result = form.launch("from_double", 1, np.uint16, x)[0]
     form.same(result, form.rounded(x, "nearest"))
     by_float = form.rounded(x.astype(np.float32), "nearest")
     assert (result != by_float).sum() > 1000, "no input would tell a second rounding"
 
 
+def test_conversions_of_our_intrinsics(numerics: Launcher) -> None:
+    form = Format("__half")
+    x = np.concatenate([edges(form), random_floats(100_000)])
+    result = numerics("halves_from_reals", 2, np.uint16, x.astype(np.float32), x)
+    np.testing.assert_array_equal(result, [form.rounded(x.astype(np.float32), "nearest"), form.rounded(x, "nearest")])
+    floats = numerics("floats_from_bits", 2, np.float32, ALL_BITS)
+    np.testing.assert_array_equal(floats, [ALL_BITS.view(np.float16).astype(np.float32)] * 2)
+
+
 def integers() -> np.ndarray:
     """All sizes, and beside every power of two the neighbours at which 8, 11, 24 and 53 bits tie."""
-    powers = [1 << k for k in range(63)]
-    near = [p + sign * (p >> s) + d for p in powers for s in (8, 9, 11, 12, 24, 25, 53, 54) for sign in (0, 1, 3) for d in (-1, 0, 1)]
-    near = [v for v in near if v < 1 << 63]
+    tails = [(bits, times, off) for bits in (8, 9, 11, 12, 24, 25, 53, 54) for times in (0, 1, 3) for off in (-1, 0, 1)]
+    near = [(1 << k) + times * (1 << k >> bits) + off for k in range(63) for bits, times, off in tails]
     random = np.random.default_rng(6).integers(-(1 << 63), (1 << 63) - 1, 20_000)
-    return np.unique(np.concatenate([np.array(near), -np.array(near), random, random >> 20, random >> 40, [-(1 << 63)]]))
+    positive = np.array([x for x in near if x < 1 << 63])
+    return np.unique(np.concatenate([positive, -positive, random, random >> 20, random >> 40, [-(1 << 63)]]))
+
+
+def fitted_to_double(x: int) -> float:
+    """A double that lies on the same side of every number of 52 bits or fewer."""
+    magnitude = abs(x) if abs(x) < 1 << 53 else (abs(x) >> 11 | (abs(x) % 2048 != 0)) << 11
+    return float(magnitude if x >= 0 else -magnitude)
 
 
 def test_integers_to_numbers(form: Format) -> None:
     x = integers()
     result = form.launch("from_integer", 4, np.uint16, x)
-    # Towards odd at 53 bits: decides like the exact integer, since the format has fewer than 52.
-    kept = [v if abs(v) < 1 << 53 else int(math.copysign((abs(v) >> 11 | (abs(v) & 2047 != 0)) << 11, v)) for v in x.tolist()]
+    fitted = np.array([fitted_to_double(v) for v in x.tolist()])
     for row, rounding in zip(result, ROUNDINGS, strict=True):
-        expected = form.rounded(np.array(kept, np.float64), rounding)
-        np.testing.assert_array_equal(row, expected, err_msg=rounding)
+        np.testing.assert_array_equal(row, form.rounded(fitted, rounding), err_msg=rounding)
+    if form.dtype != np.float16:  # to which all integers that a double rounds are infinite
+        assert (result[0] != form.rounded(x.astype(np.float64), "nearest")).any(), "no input needs exact integers"
 
 
 def test_numbers_to_integers(form: Format) -> None:
@@ -232,23 +247,20 @@ def test_extremes(form: Format) -> None:
         form.same(rows[0], number)
         form.same(rows[1], np.where(either_nan, 0x7FFF, number))
     total = form.values(form.launch("arithmetic", 7, np.uint16, a, b)[0]).astype(np.float64)
-    np.testing.assert_array_equal(form.values(result[4]).astype(np.float64), np.where(total > 0, np.minimum(total, 1), 0))
+    saturated = form.values(result[4]).astype(np.float64)
+    np.testing.assert_array_equal(saturated, np.where(total > 0, np.minimum(total, 1), 0))
 
 
 def fused_traps(form: Format) -> np.ndarray:
-    """Products that lie midway between two numbers, and sums far too small for a double that still decide."""
-    one = form.rounded(np.array([1.0]), "nearest")[0]
-    digits = form.rounded(np.array([1.0]), "zero")[0] & 0  # a zero of the right type
+    """Products midway between two numbers, and summands that decide however small they are."""
     precision = 11 if form.dtype == np.float16 else 8
     triples = []
     for m in range(1 << (precision - 1), 1 << precision):
         for k in (3, 5, 7):
-            product = m * k
-            spare = product.bit_length() - precision
-            if product % (1 << spare) != 1 << (spare - 1):
-                continue
-            a, b = form.rounded(np.array([m / 2.0 ** (precision - 1), float(k)]), "nearest")
-            triples += [(a, b, c) for c in (1, 0x8001, 0x0400, 0x8400, 0x1001, 0x9001, digits, one)]
+            spare = (m * k).bit_length() - precision
+            if m * k % (1 << spare) == 1 << (spare - 1):
+                factors = form.rounded(np.array([m / 2.0 ** (precision - 1), float(k)]), "nearest")
+                triples += [(*factors, c) for c in (0, 1, 0x8001, 0x0400, 0x8400, 0x1001, 0x9001)]
     return np.array(triples, np.uint16).T
 
 
@@ -292,7 +304,8 @@ def test_pairs_are_two_numbers(form: Format) -> None:
     for j in range(5):
         np.testing.assert_array_equal(result[j], [forwards[j], backwards[j]])
         np.testing.assert_array_equal(result[5 + j], result[j])
-    np.testing.assert_array_equal(result[10:12], form.launch("extremes", 5, np.uint16, a, b)[:2, None].repeat(2, axis=1))
+    extremes = form.launch("extremes", 5, np.uint16, a, b)[:2]
+    np.testing.assert_array_equal(result[10:12], extremes[:, None].repeat(2, axis=1))
     fma = [form.launch("multiply_add", 1, np.uint16, *args)[0] for args in ((a, b, a), (b, a, b))]
     np.testing.assert_array_equal(result[12], fma)
     form.same(result[13, 0], a)
@@ -335,48 +348,32 @@ def test_reals_to_integers(numerics: Launcher, dtype: type) -> None:
         np.testing.assert_array_equal(result[i], expected.astype(np.int64), err_msg=f"{target} {rounding}")
 
 
-def nearest_two(x: int | Fraction, dtype: type) -> tuple[np.floating, np.floating]:
-    """The largest float that is not above, and the smallest that is not below."""
-    guess = dtype(float(x))
-    steps = [np.nextafter(guess, dtype(-np.inf)), guess, np.nextafter(guess, dtype(np.inf))]
-    finite = [(v, Fraction(float(v)) if np.isfinite(v) else None) for v in steps]
-    below = [v for v, exact in finite if (v == -np.inf if exact is None else exact <= x)]
-    above = [v for v, exact in finite if (v == np.inf if exact is None else exact >= x)]
-    return below[-1], above[0]
-
-
-def check_directed(rows: np.ndarray, x: list[int], dtype: type) -> None:
-    for row, rounding in zip(rows[1:], ROUNDINGS[1:], strict=True):
-        bounds = [nearest_two(v, dtype) for v in x]
-        pick = [(v >= 0 if rounding == "down" else v < 0) if rounding == "zero" else rounding == "up" for v in x]
-        if rounding == "zero":
-            pick = [v < 0 for v in x]
-        expected = [two[up] for two, up in zip(bounds, pick, strict=True)]
-        np.testing.assert_array_equal(row, np.array(expected, dtype), err_msg=rounding)
+def roundings_of(x: np.ndarray, dtype: type) -> list[np.ndarray]:
+    """In the order of ROUNDINGS; Python compares its integers and floats exactly."""
+    nearest = x.astype(dtype)
+    is_above, is_below = nearest.astype(object) > x.astype(object), nearest.astype(object) < x.astype(object)
+    down = np.where(is_above, np.nextafter(nearest, dtype(-np.inf)), nearest)
+    up = np.where(is_below, np.nextafter(nearest, dtype(np.inf)), nearest)
+    return [nearest, np.where(x > 0, down, up), down, up]
 
 
 def test_integers_to_reals(numerics: Launcher) -> None:
     x = integers()
-    floats = numerics("integers_to_float", 16, np.float32, x)
-    doubles = numerics("integers_to_double", 8, np.float64, x)
-    for i, source in enumerate((x.astype(np.int32), x.astype(np.uint32), x, x.astype(np.uint64))):
-        np.testing.assert_array_equal(floats[4 * i], source.astype(np.float32))
-        check_directed(floats[4 * i : 4 * i + 4], source.tolist(), np.float32)
-    for i, source in enumerate((x, x.astype(np.uint64))):
-        np.testing.assert_array_equal(doubles[4 * i], source.astype(np.float64))
-        check_directed(doubles[4 * i : 4 * i + 4], source.tolist(), np.float64)
+    sources = [x.astype(dtype) for dtype in (np.int32, np.uint32, np.int64, np.uint64)]
+    floats = numerics("integers_to_float", 16, np.float32, x).reshape(4, 4, -1)
+    for result, source in zip(floats, sources, strict=True):
+        np.testing.assert_array_equal(result, roundings_of(source, np.float32))
+    doubles = numerics("integers_to_double", 8, np.float64, x).reshape(2, 4, -1)
+    for result, source in zip(doubles, sources[2:], strict=True):
+        np.testing.assert_array_equal(result, roundings_of(source, np.float64))
 
 
 def test_double_to_float(numerics: Launcher) -> None:
     random = np.random.default_rng(11)
     x = random.standard_normal(20_000) * 2.0 ** random.integers(-155, 130, 20_000)
-    x = np.concatenate([x, np.float64(np.float32(x)), [0.0, 1e300, -1e300, 1e-300, -1e-300, 3.4028235677973366e38]])
+    x = np.concatenate([x, x.astype(np.float32), [0.0, 1e300, -1e300, 1e-300, -1e-300, 3.4028235677973366e38]])
     result = numerics("double_to_float", 4, np.float32, x)
-    np.testing.assert_array_equal(result[0].view(np.uint32), x.astype(np.float32).view(np.uint32))
-    nearest = x.astype(np.float32)
-    down = np.where(nearest > x, np.nextafter(nearest, np.float32(-np.inf)), nearest)
-    up = np.where(nearest < x, np.nextafter(nearest, np.float32(np.inf)), nearest)
-    np.testing.assert_array_equal(result[1:], [np.where(x > 0, down, up), down, up])
+    np.testing.assert_array_equal(result.view(np.uint32), np.array(roundings_of(x, np.float32)).view(np.uint32))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -385,7 +382,7 @@ def test_double_to_float(numerics: Launcher) -> None:
 
 def test_bits_of_32(numerics: Launcher) -> None:
     random = np.random.default_rng(12)
-    a, b = (random.integers(0, 1 << 32, 3000, dtype=np.uint32) >> random.integers(0, 32, 3000).astype(np.uint32) for _ in "ab")
+    a, b = random.integers(0, 1 << 32, (2, 3000), np.uint32) >> random.integers(0, 32, (2, 3000), np.uint32)
     a[:4], b[:4] = [0, 0xFFFFFFFF, 0x80000000, 1], [0, 0xFFFFFFFF, 0x7FFFFFFF, 32]
     # NaN with a payload would be quietened on its way through some instructions.
     a[(a & 0x7FFFFFFF) > 0x7F800000] &= 0x807FFFFF
@@ -393,10 +390,11 @@ def test_bits_of_32(numerics: Launcher) -> None:
     for column, u, v in zip(result.T.tolist(), a.tolist(), b.tolist(), strict=True):
         wide, shift, clamped = v << 32 | u, v & 31, min(v & 63, 32)
         s, t = (w - (1 << 32) if w >> 31 else w for w in (u, v))
-        selected = (wide >> 40 & 0xFF) | (wide >> 8 & 0xFF) << 8 | (wide >> 56 & 0xFF) << 16 | (wide >> 24 & 0xFF) << 24
+        selected = int.from_bytes(wide.to_bytes(8, "little")[byte] for byte in (3, 7, 1, 5))
         expected = [
             u.bit_count(), 32 - u.bit_length(), (u & -u).bit_length(), int(f"{u:032b}"[::-1], 2),
-            u * v >> 32, s * t >> 32, selected, wide << shift >> 32, wide >> shift, wide << clamped >> 32, wide >> clamped,
+            u * v >> 32, s * t >> 32, selected,
+            wide << shift >> 32, wide >> shift, wide << clamped >> 32, wide >> clamped,
             min(u, v), max(u, v), min(s, t), max(s, t), min(u, v), max(u, v), u, u,
         ]  # fmt: skip
         assert column == [e % (1 << 32) for e in expected]
@@ -404,7 +402,7 @@ def test_bits_of_32(numerics: Launcher) -> None:
 
 def test_bits_of_64(numerics: Launcher) -> None:
     random = np.random.default_rng(13)
-    a, b = (random.integers(0, 1 << 64, 3000, np.uint64) >> random.integers(0, 64, 3000).astype(np.uint64) for _ in "ab")
+    a, b = random.integers(0, 1 << 64, (2, 3000), np.uint64) >> random.integers(0, 64, (2, 3000), np.uint64)
     a[:3], b[:3] = [0, (1 << 64) - 1, 1 << 63], [0, (1 << 64) - 1, (1 << 63) - 1]
     result = numerics("bits_of_64", 13, np.uint64, a, b)
     for column, u, v in zip(result.T.tolist(), a.tolist(), b.tolist(), strict=True):
@@ -422,8 +420,9 @@ def test_min_and_max_skip_nan_and_order_zeros(numerics: Launcher) -> None:
     result = numerics("min_max", 3, np.float32, x, y)
     np.testing.assert_array_equal(result[0], np.fmin(x, y))
     np.testing.assert_array_equal(result[1], np.fmax(x, y))
+    negative = np.signbit([x, y])
     zeros = (x == 0) & (y == 0)
-    np.testing.assert_array_equal(np.signbit(result[:2, zeros]), [(np.signbit(x) | np.signbit(y))[zeros], (np.signbit(x) & np.signbit(y))[zeros]])
+    np.testing.assert_array_equal(np.signbit(result[:2, zeros]), [negative.any(0)[zeros], negative.all(0)[zeros]])
     np.testing.assert_array_equal(result[2], np.where(x > 0, np.fmin(x, 1), 0))
 
 
@@ -432,14 +431,12 @@ def test_rounded_floats(numerics: Launcher) -> None:
     x, y, z = (random.integers(0, 1 << 32, 100_000, dtype=np.uint32).view(np.float32) for _ in "xyz")
     result = numerics("rounded_floats", 7, np.float32, x, y, z)
     np.testing.assert_array_equal(result[:6], [x + y, x - y, x * y, x / y, 1 / x, np.sqrt(x)])
-    sample = np.flatnonzero(np.isfinite(x) & np.isfinite(y) & np.isfinite(z))[:2000]
-    for i in sample:
-        exact = Fraction(float(x[i])) * Fraction(float(y[i])) + Fraction(float(z[i]))
-        if 2**-126 < abs(exact) < 2**127:
-            below, above = nearest_two(exact, np.float32)
-            distances = [abs(exact - Fraction(float(v))) for v in (below, above)]
-            assert distances[0] != distances[1] or below == above
-            assert result[6, i] == (below if distances[0] <= distances[1] else above)
+    operands = np.array([x, y, z], np.float64)
+    for i in np.flatnonzero(np.isfinite(operands).all(axis=0) & np.isfinite(result[6]))[:2000]:
+        a, b, c = (Fraction(v) for v in operands[:, i])
+        neighbours = [np.nextafter(result[6, i], np.float32(towards)) for towards in (-np.inf, np.inf)]
+        errors = [abs(a * b + c - Fraction(float(v))) for v in (result[6, i], *neighbours) if np.isfinite(v)]
+        assert errors[0] == min(errors)
 
 
 def test_vectors_are_moved_whole(numerics: Launcher) -> None:

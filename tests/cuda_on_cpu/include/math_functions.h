@@ -1,8 +1,7 @@
 // What CUDA device code has without an include: arithmetic, bits, conversions and loads with cache hints.
 //
 // Known differences: fminf, fmaxf, fmin and fmax are the C library's, which may take either of +0 and -0 (min and max
-// here take the right one); a cast of a float to an integer that does not hold it is undefined here and saturates
-// there.
+// here take the right one); a cast of a float to an integer that cannot hold it is undefined, while a GPU saturates.
 #pragma once
 
 #include <math.h>

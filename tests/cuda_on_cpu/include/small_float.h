@@ -50,16 +50,16 @@ struct alignas(2) SmallFloat {
 
     // Rounded to double first, which changes nothing: 53 bits are more than twice the bits of a small float plus one,
     // and no result is a subnormal double (Figueroa 1995, "When is double rounding innocuous?").
-#define CUDA_ON_CPU_ARITHMETIC(NAME, OPERATOR)                                                               \
+#define CUDA_ON_CPU_ARITHMETIC(NAME, OPERATOR, ASSIGNMENT)                                                   \
     friend SmallFloat __h##NAME(SmallFloat a, SmallFloat b) { return a.value() OPERATOR b.value(); }         \
     friend SmallFloat __h##NAME##_rn(SmallFloat a, SmallFloat b) { return a.value() OPERATOR b.value(); }    \
     friend SmallFloat __h##NAME##_sat(SmallFloat a, SmallFloat b) { return saturated(__h##NAME(a, b)); }     \
     friend SmallFloat operator OPERATOR(SmallFloat a, SmallFloat b) { return a.value() OPERATOR b.value(); } \
-    friend SmallFloat& operator OPERATOR## = (SmallFloat & a, SmallFloat b) { return a = __h##NAME(a, b); }
-    CUDA_ON_CPU_ARITHMETIC(add, +)
-    CUDA_ON_CPU_ARITHMETIC(sub, -)
-    CUDA_ON_CPU_ARITHMETIC(mul, *)
-    CUDA_ON_CPU_ARITHMETIC(div, /)
+    friend SmallFloat& operator ASSIGNMENT(SmallFloat& a, SmallFloat b) { return a = __h##NAME(a, b); }
+    CUDA_ON_CPU_ARITHMETIC(add, +, +=)
+    CUDA_ON_CPU_ARITHMETIC(sub, -, -=)
+    CUDA_ON_CPU_ARITHMETIC(mul, *, *=)
+    CUDA_ON_CPU_ARITHMETIC(div, /, /=)
 #undef CUDA_ON_CPU_ARITHMETIC
 
     // The product is exact, but the sum can need more than twice 53 bits.
@@ -199,15 +199,15 @@ struct alignas(4) SmallFloat2 {
 #undef CUDA_ON_CPU_OF_TWO
 #undef CUDA_ON_CPU_OF_THREE
 
-#define CUDA_ON_CPU_ARITHMETIC(OPERATOR)                                 \
+#define CUDA_ON_CPU_ARITHMETIC(OPERATOR, ASSIGNMENT)                     \
     friend SmallFloat2 operator OPERATOR(SmallFloat2 a, SmallFloat2 b) { \
         return {a.x OPERATOR b.x, a.y OPERATOR b.y};                     \
     }                                                                    \
-    friend SmallFloat2& operator OPERATOR## = (SmallFloat2 & a, SmallFloat2 b) { return a = a OPERATOR b; }
-    CUDA_ON_CPU_ARITHMETIC(+)
-    CUDA_ON_CPU_ARITHMETIC(-)
-    CUDA_ON_CPU_ARITHMETIC(*)
-    CUDA_ON_CPU_ARITHMETIC(/)
+    friend SmallFloat2& operator ASSIGNMENT(SmallFloat2& a, SmallFloat2 b) { return a = a OPERATOR b; }
+    CUDA_ON_CPU_ARITHMETIC(+, +=)
+    CUDA_ON_CPU_ARITHMETIC(-, -=)
+    CUDA_ON_CPU_ARITHMETIC(*, *=)
+    CUDA_ON_CPU_ARITHMETIC(/, /=)
 #undef CUDA_ON_CPU_ARITHMETIC
 
     // __heq2 gives 1 or 0 for either element, __hbeq2 and the operator whether both compare so.

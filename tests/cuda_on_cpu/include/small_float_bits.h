@@ -12,7 +12,7 @@ struct Bfloat16 {
     static constexpr int EXPONENT_BITS = 8, FRACTION_BITS = 7;
 };
 
-// What every operation and conversion of a GPU gives for NaN, in both formats.
+// The only NaN that operations and conversions of a GPU give in these formats; CUDA's functions for a host agree.
 constexpr unsigned short CANONICAL_NAN = 0x7fff;
 
 // One rounding, whatever the source: floats and the products of two small floats are exact doubles.

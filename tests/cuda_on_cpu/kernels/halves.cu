@@ -1,14 +1,16 @@
-// What half.h and bfloat16.h promise, one kernel per group of functions; test_cuda_on_cpu_numerics.py has the references.
-// A kernel with several results writes them one after another, n elements each.
+// What half.h and bfloat16.h promise, one kernel per group of functions; test_cuda_on_cpu_numerics.py has the
+// references. A kernel with several results writes them one after another, n elements each.
 //
 // Constants:
 //     NUMBER      __half or __nv_bfloat16
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-template <typename T> struct Names;
+template <typename T>
+struct Names;
 
-template <> struct Names<__half> {
+template <>
+struct Names<__half> {
     using Pair = __half2;
     __device__ static __half from_bits(unsigned short x) { return __ushort_as_half(x); }
     __device__ static unsigned short bits(__half x) { return __half_as_ushort(x); }
@@ -31,7 +33,8 @@ template <> struct Names<__half> {
     __device__ static __half2 from_floats(float2 x) { return __float22half2_rn(x); }
 };
 
-template <> struct Names<__nv_bfloat16> {
+template <>
+struct Names<__nv_bfloat16> {
     using Pair = __nv_bfloat162;
     __device__ static __nv_bfloat16 from_bits(unsigned short x) { return __ushort_as_bfloat16(x); }
     __device__ static unsigned short bits(__nv_bfloat16 x) { return __bfloat16_as_ushort(x); }
@@ -147,10 +150,10 @@ extern "C" __global__ void compare(const unsigned short* x, const unsigned short
     const int i = thread_number();
     if (i >= n) return;
     const Number a = N::from_bits(x[i]), b = N::from_bits(y[i]);
-    const bool facts[] = {a == b,       a != b,       a < b,        a <= b,        a > b,         a >= b,
-                          __heq(a, b),  __hne(a, b),  __hlt(a, b),  __hle(a, b),   __hgt(a, b),   __hge(a, b),
-                          __hequ(a, b), __hneu(a, b), __hltu(a, b), __hleu(a, b),  __hgtu(a, b),  __hgeu(a, b),
-                          __hisnan(a),  static_cast<bool>(a),       __hisinf(a) == 1, __hisinf(a) == -1};
+    const bool facts[] = {a == b,       a != b,       a<b, a <= b, a> b,    a >= b,           __heq(a, b),
+                          __hne(a, b),  __hlt(a, b),  __hle(a, b),          __hgt(a, b),      __hge(a, b),
+                          __hequ(a, b), __hneu(a, b), __hltu(a, b),         __hleu(a, b),     __hgtu(a, b),
+                          __hgeu(a, b), __hisnan(a),  static_cast<bool>(a), __hisinf(a) == 1, __hisinf(a) == -1};
     for (int fact = 0; fact < 22; fact++) result[fact * n + i] = facts[fact];
 }
 
@@ -160,9 +163,20 @@ extern "C" __global__ void pairs(const unsigned short* x, const unsigned short* 
     if (i >= n) return;
     const Number a = N::from_bits(x[i]), b = N::from_bits(y[i]);
     const N::Pair p = N::pair(a, b), q = N::pair(b, a);
-    const N::Pair results[] = {__hadd2(p, q), __hsub2(p, q), __hmul2(p, q), __h2div(p, q), __hneg2(p),
-                               p + q,         p - q,         p * q,         p / q,         -p,
-                               __hmin2(p, q), __hmax2(p, q), __hfma2(p, q, p), N::from_floats(N::to_floats(p)),
+    const N::Pair results[] = {__hadd2(p, q),
+                               __hsub2(p, q),
+                               __hmul2(p, q),
+                               __h2div(p, q),
+                               __hneg2(p),
+                               p + q,
+                               p - q,
+                               p * q,
+                               p / q,
+                               -p,
+                               __hmin2(p, q),
+                               __hmax2(p, q),
+                               __hfma2(p, q, p),
+                               N::from_floats(N::to_floats(p)),
                                __lowhigh2highlow(p)};
     for (int j = 0; j < 15; j++) {
         result[2 * j * n + i] = N::bits(results[j].x);

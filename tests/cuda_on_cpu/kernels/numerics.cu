@@ -1,8 +1,8 @@
-// What math_functions.h and vector_types.h promise; test_cuda_on_cpu_numerics.py has the references. A kernel with
-// several results writes them one after another, n elements each.
+// What math_functions.h, numeric_intrinsics.h and vector_types.h promise; test_cuda_on_cpu_numerics.py has the
+// references. A kernel with several results writes them one after another, n elements each.
+#include "../../../kernels/intrinsics.cuh"
 
-#define CHECK_VECTOR(TYPE, SIZE, ALIGNMENT) \
-    static_assert(sizeof(TYPE) == SIZE && alignof(TYPE) == ALIGNMENT, #TYPE);
+#define CHECK_VECTOR(TYPE, SIZE, ALIGNMENT) static_assert(sizeof(TYPE) == SIZE && alignof(TYPE) == ALIGNMENT, #TYPE);
 #define CHECK_VECTORS(NAME, SIZE, ALIGNMENT2, ALIGNMENT4) \
     CHECK_VECTOR(NAME##1, SIZE, SIZE)                     \
     CHECK_VECTOR(NAME##2, 2 * SIZE, ALIGNMENT2)           \
@@ -85,12 +85,25 @@ extern "C" __global__ void bits_of_32(const unsigned* x, const unsigned* y, unsi
     if (i >= n) return;
     const unsigned a = x[i], b = y[i];
     const int s = static_cast<int>(a), t = static_cast<int>(b);
-    const unsigned results[] = {
-        static_cast<unsigned>(__popc(a)), static_cast<unsigned>(__clz(s)), static_cast<unsigned>(__ffs(s)), __brev(a),
-        __umulhi(a, b), static_cast<unsigned>(__mulhi(s, t)), __byte_perm(a, b, 0x3715), __funnelshift_l(a, b, b),
-        __funnelshift_r(a, b, b), __funnelshift_lc(a, b, b & 63), __funnelshift_rc(a, b, b & 63),
-        min(a, b), max(a, b), static_cast<unsigned>(min(s, t)), static_cast<unsigned>(max(s, t)), min(s, b), max(a, t),
-        __float_as_uint(__uint_as_float(a)), static_cast<unsigned>(__float_as_int(__int_as_float(s)))};
+    const unsigned results[] = {static_cast<unsigned>(__popc(a)),
+                                static_cast<unsigned>(__clz(s)),
+                                static_cast<unsigned>(__ffs(s)),
+                                __brev(a),
+                                __umulhi(a, b),
+                                static_cast<unsigned>(__mulhi(s, t)),
+                                __byte_perm(a, b, 0x3715),
+                                __funnelshift_l(a, b, b),
+                                __funnelshift_r(a, b, b),
+                                __funnelshift_lc(a, b, b & 63),
+                                __funnelshift_rc(a, b, b & 63),
+                                min(a, b),
+                                max(a, b),
+                                static_cast<unsigned>(min(s, t)),
+                                static_cast<unsigned>(max(s, t)),
+                                min(s, b),
+                                max(a, t),
+                                __float_as_uint(__uint_as_float(a)),
+                                static_cast<unsigned>(__float_as_int(__int_as_float(s)))};
     for (int j = 0; j < 19; j++) result[j * n + i] = results[j];
 }
 
@@ -103,9 +116,18 @@ extern "C" __global__ void bits_of_64(const unsigned long long* x, const unsigne
     const long long s = static_cast<long long>(a), t = static_cast<long long>(b);
     const double d = __longlong_as_double(s);
     const Unsigned results[] = {
-        static_cast<Unsigned>(__popcll(a)), static_cast<Unsigned>(__clzll(s)), static_cast<Unsigned>(__ffsll(s)),
-        __brevll(a), __umul64hi(a, b), static_cast<Unsigned>(__mul64hi(s, t)), min(a, b), max(a, b),
-        static_cast<Unsigned>(min(s, t)), static_cast<Unsigned>(max(s, t)), min(s, b), max(a, t),
+        static_cast<Unsigned>(__popcll(a)),
+        static_cast<Unsigned>(__clzll(s)),
+        static_cast<Unsigned>(__ffsll(s)),
+        __brevll(a),
+        __umul64hi(a, b),
+        static_cast<Unsigned>(__mul64hi(s, t)),
+        min(a, b),
+        max(a, b),
+        static_cast<Unsigned>(min(s, t)),
+        static_cast<Unsigned>(max(s, t)),
+        min(s, b),
+        max(a, t),
         static_cast<Unsigned>(__double_as_longlong(__hiloint2double(__double2hiint(d), __double2loint(d))))};
     for (int j = 0; j < 13; j++) result[j * n + i] = results[j];
 }
@@ -121,8 +143,9 @@ extern "C" __global__ void min_max(const float* x, const float* y, float* result
 extern "C" __global__ void rounded_floats(const float* x, const float* y, const float* z, float* result, int n) {
     const int i = thread_number();
     if (i >= n) return;
-    const float results[] = {__fadd_rn(x[i], y[i]), __fsub_rn(x[i], y[i]), __fmul_rn(x[i], y[i]), __fdiv_rn(x[i], y[i]),
-                             __frcp_rn(x[i]), __fsqrt_rn(x[i]), __fmaf_rn(x[i], y[i], z[i])};
+    const float results[] = {__fadd_rn(x[i], y[i]),      __fsub_rn(x[i], y[i]), __fmul_rn(x[i], y[i]),
+                             __fdiv_rn(x[i], y[i]),      __frcp_rn(x[i]),       __fsqrt_rn(x[i]),
+                             __fmaf_rn(x[i], y[i], z[i])};
     for (int j = 0; j < 7; j++) result[j * n + i] = results[j];
 }
 
@@ -135,4 +158,19 @@ extern "C" __global__ void copy_vectors(const uint4* x, uint4* result, int n) {
     v.w = __ldcg(&x[i].w);
     __stcs(result + i, make_uint4(v.x, v.y, v.z, v.w));
     __stcg(result + n + i, v);
+}
+
+// The conversions of kernels/intrinsics.cuh.
+extern "C" __global__ void halves_from_reals(const float* x, const double* y, unsigned short* result, int n) {
+    const int i = thread_number();
+    if (i >= n) return;
+    result[i] = half_from_float(x[i]);
+    result[n + i] = half_from_double(y[i]);
+}
+
+extern "C" __global__ void floats_from_bits(const unsigned short* x, float* result, int n) {
+    const int i = thread_number();
+    if (i >= n) return;
+    result[i] = float_from_half(x[i]);
+    result[n + i] = bits_as_float(float_as_bits(result[i]));
 }
