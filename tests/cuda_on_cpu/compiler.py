@@ -94,31 +94,41 @@ def runtime(checking: bool) -> Path:
     texts = _texts(RUNTIME.glob("*")) + _texts(INCLUDE.glob("*"))
     library = CACHE / f"runtime-{name}-{_key(flags, texts)}.so"
     if not library.exists():
-        _build(library, [*flags, f"-I{INCLUDE}", "-shared", *map(str, sources)])
+        _build(library, [*flags, f"-I{INCLUDE}", "-shared", *map(str, sources), "-Wl,--no-as-needed", "-lm"])
     return library
 
 
 def compile_kernels(source: Path, constants: tuple[tuple[str, str], ...], names: Iterable[str], checking: bool) -> Path:
     """The library of the kernels `names` (or instances of templates) of a .cu file, in that order."""
-    library = runtime(checking)
-    flags = [*_KERNEL, *(_CHECKING if checking else _FAST)]
+    library, headers = runtime(checking), _precompiled_headers(checking)
     wrapper = _wrapper(source, constants, tuple(names))
-    texts = _texts(INCLUDE.glob("*")) + _texts([source, *source.parent.glob("*.cuh")])
-    compiled = CACHE / f"{source.stem}-{_key(flags, wrapper, str(library), texts)}.so"
+    texts = _texts([source, *source.parent.glob("*.cuh")])
+    compiled = CACHE / f"{source.stem}-{_key(wrapper, library.name, headers.name, texts)}.so"
     if not compiled.exists():
         unit = compiled.with_suffix(f".{os.getpid()}.cpp")
-        CACHE.mkdir(parents=True, exist_ok=True)
         unit.write_text(wrapper)
-        link = ["-shared", "-Wl,-Bsymbolic", str(library), f"-Wl,-rpath,{CACHE}"]
-        # The libraries behind -fsanitize are not linked: the runtime has their functions.
-        objects = compiled.with_suffix(f".{os.getpid()}.o")
+        # The libraries behind -fsanitize are not linked: the runtime has their functions. Those of C come with it.
+        link = ["-shared", "-nostdlib", "-Wl,-Bsymbolic", f"-Wl,-rpath,{CACHE}", str(library)]
         try:
-            _run([*flags, f"-I{INCLUDE}", "-c", str(unit), "-o", str(objects)])
-            _build(compiled, [str(objects), *link])
+            _build(compiled, [f"-I{headers}", f"-I{INCLUDE}", *_kernel_flags(checking), str(unit), *link])
         finally:
             unit.unlink()
-            objects.unlink(missing_ok=True)
     return compiled
+
+
+@cache
+def _precompiled_headers(checking: bool) -> Path:
+    """A folder with what every kernel includes first: reading it anew takes as long as compiling a kernel."""
+    flags = _kernel_flags(checking)
+    folder = CACHE / f"headers-{_key(flags, _texts(INCLUDE.glob('*')))}"
+    target = folder / "cuda_on_cpu.h.gch"
+    if not target.exists():
+        _build(target, [*flags, "-x", "c++-header", str(INCLUDE / "cuda_on_cpu.h")])
+    return folder
+
+
+def _kernel_flags(checking: bool) -> tuple[str, ...]:
+    return (*_KERNEL, *(_CHECKING if checking else _FAST))
 
 
 def dynamic_shared_names(source: str) -> list[str]:
