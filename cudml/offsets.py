@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cudml.arguments import kind_of
-from cudml.backend import Backend
+from cudml.backend import Backend, backend_of
 
 
 class CheckedOffsets:
@@ -41,7 +41,8 @@ _CHECKED = CheckedOffsets()
 
 def is_on_host(offsets: Any) -> bool:
     """Whether offsets may accompany an array of any backend, because they are checked and converted on the host."""
-    return isinstance(offsets, (list, tuple, range, np.ndarray))
+    on_host = isinstance(offsets, (list, tuple, range, np.ndarray))
+    return on_host and backend_of(offsets=offsets).name == "cpu"
 
 
 def as_offsets(backend: Backend, offsets: Any, length: int) -> Any:

@@ -41,6 +41,8 @@ def skip_where_read_only(xp, wrap):
 
 
 foreign = pytest.mark.parametrize("wrap", [Exporting, ExportingDLPack])
+# To others the memory of the emulated backend is the host's.
+pytestmark = pytest.mark.backend("cpu", "cuda")
 
 
 @foreign
