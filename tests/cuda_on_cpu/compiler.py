@@ -36,8 +36,6 @@ _COMMON = (
 _RUNTIME = tuple(flag for flag in _COMMON if flag != "-fno-exceptions") + ("-O2",)
 _KERNEL = (
     *_COMMON,
-    # Every use of a shared variable asks __tls_get_addr for the address of that very variable.
-    "-ftls-model=global-dynamic",
     "-mtls-dialect=gnu",
     "-fno-extern-tls-init",
     "-Wno-attributes",

@@ -25,8 +25,8 @@
 #define __align__(n) __attribute__((aligned(n)))
 
 // A __shared__ variable is thread-local to the compiler; the module's __tls_get_addr (module.h) answers with the address
-// of the running block's copy.
-#define __shared__ thread_local
+// of the running block's copy. The model makes every use ask for the address of that very variable.
+#define __shared__ __attribute__((tls_model("global-dynamic"))) thread_local
 
 // What touches memory on behalf of an intrinsic tells the checker itself, and is not instrumented.
 #define CUDA_ON_CPU_RAW __attribute__((no_sanitize("thread")))
