@@ -3,15 +3,11 @@
 // Each block of a cluster owns a run of bins in its dynamic shared memory and counts into all of them, its neighbours'
 // too; in the end each adds its own bins to the result.
 //
-// Constants: CLUSTER. Launch: a multiple of CLUSTER blocks, 4 * bins_per_block bytes of dynamic shared memory; values
-// below CLUSTER * bins_per_block; histogram is zero.
+// Launch: a multiple of 4 blocks, 4 * bins_per_block bytes of dynamic shared memory; values below 4 * bins_per_block;
+// histogram is zero.
 #include "ptx.cuh"
 
-#ifndef CLUSTER
-#define CLUSTER 4
-#endif
-
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
+extern "C" __global__ void __cluster_dims__(4, 1, 1)
     cluster_histogram(const unsigned* values, unsigned* histogram, int count, unsigned bins_per_block) {
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     unsigned* bins = reinterpret_cast<unsigned*>(dynamic_shared);

@@ -6,10 +6,10 @@ extern "C" __global__ void endless_loop(volatile int* out) {
     while (true) out[0] = out[0] + 1;
 }
 
-// A loop in registers: nothing that the executor could count.
+// A loop in memory of its own: nothing that the executor could count.
 extern "C" __global__ void endless_arithmetic(unsigned* out, unsigned step) {
-    unsigned value = 1;
-    while (value != 0) value += step;
+    volatile unsigned value = 1;
+    while (value != 0) value = value + step;
     out[0] = value;
 }
 

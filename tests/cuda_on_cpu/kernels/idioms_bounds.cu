@@ -59,7 +59,7 @@ extern "C" __global__ void aligned_vectors(int* out, unsigned long long*) {
 
 // grid 1, block 32; input of 64
 extern "C" __global__ void aligned_copies(int* out, unsigned long long*, const int* input) {
-    __shared__ alignas(16) int slots[64];
+    __shared__ __align__(16) int slots[64];
     const int thread = static_cast<int>(threadIdx.x);
     copy_async<8>(&slots[2 * thread], &input[BUG && thread == 7 ? 2 * thread - 1 : 2 * thread]);
     copy_async_wait_all();

@@ -6,7 +6,7 @@
 
 // grid 2, block 64; input of 512
 extern "C" __global__ void copy_awaited(int* out, unsigned long long*, const int* input) {
-    __shared__ alignas(16) int tile[256];
+    __shared__ __align__(16) int tile[256];
     const int mine = 4 * static_cast<int>(threadIdx.x), base = static_cast<int>(blockIdx.x) * 256;
     copy_async<16>(&tile[mine], &input[base + mine]);
     copy_async_commit();
@@ -18,7 +18,7 @@ extern "C" __global__ void copy_awaited(int* out, unsigned long long*, const int
 // Waiting makes a copy visible to the thread that issued it, a barrier to the others.
 // grid 2, block 64; input of 512
 extern "C" __global__ void copy_seen_by_others(int* out, unsigned long long*, const int* input) {
-    __shared__ alignas(16) int tile[256];
+    __shared__ __align__(16) int tile[256];
     const int mine = 4 * static_cast<int>(threadIdx.x), base = static_cast<int>(blockIdx.x) * 256;
     copy_async<8>(&tile[mine], &input[base + mine]);
     copy_async<4>(&tile[mine + 2], &input[base + mine + 2]);
@@ -31,7 +31,7 @@ extern "C" __global__ void copy_seen_by_others(int* out, unsigned long long*, co
 // The younger of two groups is read, which wait<1> does not cover.
 // grid 1, block 64; input of 512
 extern "C" __global__ void younger_group_awaited(int* out, unsigned long long*, const int* input) {
-    __shared__ alignas(16) int older[256], younger[256];
+    __shared__ __align__(16) int older[256], younger[256];
     const int mine = 4 * static_cast<int>(threadIdx.x);
     copy_async<16>(&older[mine], &input[mine]);
     copy_async_commit();
@@ -46,7 +46,7 @@ extern "C" __global__ void younger_group_awaited(int* out, unsigned long long*, 
 // A buffer is filled again only after all have read it.
 // grid 1, block 64; input of 512
 extern "C" __global__ void refilled_after_readers(int* out, unsigned long long*, const int* input) {
-    __shared__ alignas(16) int tile[256];
+    __shared__ __align__(16) int tile[256];
     const int mine = 4 * static_cast<int>(threadIdx.x);
     for (int base = 0; base < 512; base += 256) {
         copy_async<16>(&tile[mine], &input[base + mine]);
@@ -143,7 +143,7 @@ __device__ void use_ring(int* out, const int (&stages)[STAGES][STAGE], Mbarrier 
 
 template <RingSlip SLIP>
 __device__ void ring(int* out, const int* input) {
-    __shared__ alignas(128) int stages[STAGES][STAGE];
+    __shared__ __align__(128) int stages[STAGES][STAGE];
     __shared__ Mbarrier full[STAGES], empty[STAGES];
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
@@ -160,22 +160,40 @@ __device__ void ring(int* out, const int* input) {
     }
 }
 
-// All: grid 1, block 96; input of 768
-#define RING(NAME, SLIP)                                                               \
-    extern "C" __global__ void NAME(int* out, unsigned long long*, const int* input) { \
-        ring<BUG ? RingSlip::SLIP : RingSlip::NONE>(out, input);                       \
-    }
-RING(ring_barriers_fenced, NO_INIT_FENCE)
-RING(ring_full_awaited, NO_WAIT)
-RING(ring_parity_right, WRONG_PARITY)
-RING(ring_empty_awaited, NO_EMPTY_BARRIER)
-RING(ring_bytes_not_too_many, TOO_MANY_BYTES)
-RING(ring_bytes_not_too_few, TOO_FEW_BYTES)
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_barriers_fenced(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::NO_INIT_FENCE : RingSlip::NONE>(out, input);
+}
+
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_full_awaited(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::NO_WAIT : RingSlip::NONE>(out, input);
+}
+
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_parity_right(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::WRONG_PARITY : RingSlip::NONE>(out, input);
+}
+
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_empty_awaited(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::NO_EMPTY_BARRIER : RingSlip::NONE>(out, input);
+}
+
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_bytes_not_too_many(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::TOO_MANY_BYTES : RingSlip::NONE>(out, input);
+}
+
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_bytes_not_too_few(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::TOO_FEW_BYTES : RingSlip::NONE>(out, input);
+}
 
 // The bytes are announced apart from the arrival, by the thread that arrives later.
 // grid 1, block 64; input of 128
 extern "C" __global__ void expect_then_arrive(int* out, unsigned long long*, const int* input) {
-    __shared__ alignas(128) int stage[STAGE];
+    __shared__ __align__(128) int stage[STAGE];
     __shared__ Mbarrier full;
     if (threadIdx.x == 0) {
         mbarrier_init(&full, 1);
@@ -198,7 +216,7 @@ enum class StoreSlip { NONE, NO_PROXY_FENCE, NO_BARRIER, NO_WAIT, NO_WAIT_AT_END
 
 template <StoreSlip SLIP>
 __device__ void store_twice(int* out) {
-    __shared__ alignas(128) int stage[STAGE];
+    __shared__ __align__(128) int stage[STAGE];
     const int thread = static_cast<int>(threadIdx.x);
     for (int i = 0; i < 2; i++) {
         stage[thread] = 1000 * i + thread;
@@ -213,20 +231,30 @@ __device__ void store_twice(int* out) {
     }
 }
 
-// All: grid 1, block 128
-#define STORE(NAME, SLIP)                                            \
-    extern "C" __global__ void NAME(int* out, unsigned long long*) { \
-        store_twice<BUG ? StoreSlip::SLIP : StoreSlip::NONE>(out);   \
-    }
-STORE(store_fenced, NO_PROXY_FENCE)
-STORE(store_after_barrier, NO_BARRIER)
-STORE(store_read_before_reuse, NO_WAIT)
-STORE(store_read_before_exit, NO_WAIT_AT_END)
+// grid 1, block 128
+extern "C" __global__ void store_fenced(int* out, unsigned long long*) {
+    store_twice<BUG ? StoreSlip::NO_PROXY_FENCE : StoreSlip::NONE>(out);
+}
+
+// grid 1, block 128
+extern "C" __global__ void store_after_barrier(int* out, unsigned long long*) {
+    store_twice<BUG ? StoreSlip::NO_BARRIER : StoreSlip::NONE>(out);
+}
+
+// grid 1, block 128
+extern "C" __global__ void store_read_before_reuse(int* out, unsigned long long*) {
+    store_twice<BUG ? StoreSlip::NO_WAIT : StoreSlip::NONE>(out);
+}
+
+// grid 1, block 128
+extern "C" __global__ void store_read_before_exit(int* out, unsigned long long*) {
+    store_twice<BUG ? StoreSlip::NO_WAIT_AT_END : StoreSlip::NONE>(out);
+}
 
 // What a bulk store wrote is there after bulk_wait; bulk_wait_read speaks of shared memory only.
 // grid 1, block 128
 extern "C" __global__ void store_complete_before_read(int* out, unsigned long long*) {
-    __shared__ alignas(128) int stage[STAGE];
+    __shared__ __align__(128) int stage[STAGE];
     const int thread = static_cast<int>(threadIdx.x);
     stage[thread] = thread;
     fence_async_proxy();

@@ -42,6 +42,7 @@ extern "C" __global__ void mask_of_half_warp(int* out, unsigned long long*) {
     if (lane_index() < 16) {
         out[threadIdx.x] = __shfl_xor_sync(BUG ? ALL_LANES : 0xffffu, static_cast<int>(threadIdx.x), 3);
     }
+    __syncthreads();  // a lane that has returned would not be waited for
 }
 
 // grid 1, block 64
@@ -51,7 +52,7 @@ extern "C" __global__ void mask_holds_the_caller(int* out, unsigned long long*) 
     }
 }
 
-// The value of a lane outside of the mask is undefined.
+// The value of a lane outside of the mask is undefined: no fault in itself, for it may be dropped.
 // grid 1, block 64
 extern "C" __global__ void shuffle_within_mask(int* out, unsigned long long*) {
     if (lane_index() < 16) {

@@ -84,6 +84,17 @@ extern "C" __global__ void shared_histogram(int* out, unsigned long long*) {
     if (threadIdx.x < 32) out[blockIdx.x * 32 + threadIdx.x] = bins[threadIdx.x];
 }
 
+// The first thread sets to zero what all count up, itself among them.
+// grid 4, block 128
+extern "C" __global__ void zero_before_atomics(int* out, unsigned long long*) {
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    if (!BUG) __syncthreads();
+    atomicAdd(&count, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = count;
+}
+
 // Every thread reads `word`; each warp then reports to thread 0, which overwrites it. `forgotten` is the warp whose
 // report is not awaited.
 __device__ void overwrite_after_readers(int* out, unsigned forgotten) {

@@ -32,7 +32,7 @@ __device__ void start_copy(int* buffer, const int* input, int tile, int count) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) staged_copy(const int* input, int* output, int count) {
-    __shared__ alignas(16) int buffers[2][TILE];
+    __shared__ __align__(16) int buffers[2][TILE];
     const int tiles = (count + TILE - 1) / TILE, step = static_cast<int>(gridDim.x);
     int current = 0;
     start_copy(buffers[current], input, static_cast<int>(blockIdx.x), count);

@@ -15,7 +15,7 @@
 // launches and no order between words is needed. The loads of a stage hide the folding, which hides the summing.
 //
 // Constants: VALUE (int or float), WORKERS (warps), VECTORS of 16 bytes per lane, STAGES, AHEAD < STAGES.
-// Launch: cooperative, (WORKERS + 2) * 32 threads, STAGES * TILE * 4 bytes of dynamic shared memory. input and output
+// Launch: cooperative, THREADS = (WORKERS + 2) * 32, STAGES * TILE * 4 bytes of dynamic shared memory. input and output
 // are aligned to 16 bytes, published has a word per tile, epoch is another one than in the launches before.
 #include "ptx.cuh"
 
@@ -39,6 +39,7 @@ using Value = VALUE;
 using Published = unsigned long long;
 
 constexpr int LANES = 32, VECTOR = 4, WARP_PART = LANES * VECTORS * VECTOR, TILE = WORKERS * WARP_PART;
+constexpr int THREADS = (WORKERS + 2) * LANES;
 constexpr int SLOTS = AHEAD + 1;  // tiles that are summed and not yet folded
 constexpr unsigned ALL_LANES = 0xffffffffu, TILE_BYTES = TILE * sizeof(Value);
 
@@ -238,7 +239,7 @@ __device__ void init_barriers(Barriers& barriers) {
     fence_mbarrier_init();
 }
 
-extern "C" __global__ void __launch_bounds__((WORKERS + 2) * LANES)
+extern "C" __global__ void __launch_bounds__(THREADS)
     tile_stream(const Value* input, Value* output, Published* published, unsigned epoch, int count) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Value sums[SLOTS][WORKERS], starts[2][WORKERS];
