@@ -218,7 +218,7 @@ def test_sources_compile_for_a_gpu(path, bug):
     headers = {header.name.encode(): header.read_bytes() for header in KERNELS.glob("*.cuh")}
     program = nvrtc.createProgram(path.read_text(), path.name, list(headers.values()), list(headers))
     try:
-        nvrtc.compileProgram(program, ("-arch=sm_90", "-std=c++17", f"-DBUG={bug}"))
+        nvrtc.compileProgram(program, ("-arch=sm_90", "-std=c++17", f"-I{KERNELS}", f"-DBUG={bug}"))
     except nvrtc.NVRTCError:
         pytest.fail(nvrtc.getProgramLog(program))
     finally:

@@ -131,6 +131,16 @@ def _kernel_flags(checking: bool) -> tuple[str, ...]:
     return (*_KERNEL, *(_CHECKING if checking else _FAST))
 
 
+_ATTRIBUTE = r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)\s*"
+_KERNEL_NAME = re.compile(rf'extern\s+"C"\s+__global__\s+void\s+(?:{_ATTRIBUTE})*(\w+)\s*\(')
+_CLUSTER = re.compile(rf"__cluster_dims__\s*(\((?:[^()]|\([^()]*\))*\))\s*(?:{_ATTRIBUTE})*(\w+)\s*[(<]")
+
+
+def kernel_names(source: str) -> tuple[str, ...]:
+    """The kernels that are extern "C"."""
+    return tuple(dict.fromkeys(_KERNEL_NAME.findall(source)))
+
+
 def dynamic_shared_names(source: str) -> list[str]:
     """The names of `extern __shared__` arrays, which all stand for the same memory."""
     return sorted(set(re.findall(r"extern\s+__shared__\b[^;\[]*?(\w+)\s*\[\s*\]", source)))
@@ -138,6 +148,7 @@ def dynamic_shared_names(source: str) -> list[str]:
 
 def _wrapper(source: Path, constants: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> str:
     text = source.read_text()
+    clusters = {name: sizes for sizes, name in _CLUSTER.findall(text)}
     lines = [
         '#include "cuda_on_cpu.h"',
         # Not on the command line: they would meet names of the executor's own headers.
@@ -145,7 +156,10 @@ def _wrapper(source: Path, constants: tuple[tuple[str, str], ...], names: tuple[
         f'#include "{source}"',
         '#include "module.h"',
         *(f"CUDA_ON_CPU_DYNAMIC_SHARED({name})" for name in dynamic_shared_names(text)),
-        *(f"CUDA_ON_CPU_EXPORT({number}, {name})" for number, name in enumerate(names)),
+        *(
+            f"CUDA_ON_CPU_EXPORT({number}, {clusters.get(name.partition('<')[0], '()')}, {name})"
+            for number, name in enumerate(names)
+        ),
     ]
     return "\n".join(lines) + "\n"
 

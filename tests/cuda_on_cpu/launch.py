@@ -30,6 +30,7 @@ class KernelDescription(ctypes.Structure):
         ("call", ctypes.c_void_p),
         ("parameters", ctypes.POINTER(Parameter)),
         ("parameter_count", ctypes.c_uint32),
+        ("cluster", ctypes.c_uint32 * 3),
     )
 
 

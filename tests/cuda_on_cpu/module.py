@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from cuda_on_cpu import launch
-from cuda_on_cpu.compiler import compile_kernels, runtime
+from cuda_on_cpu.compiler import compile_kernels, kernel_names, runtime
 from cuda_on_cpu.elf import SharedLayout, shared_layout, source_line
 from cuda_on_cpu.errors import KernelFault, LaunchError
 from cuda_on_cpu.launch import Geometry, KernelDescription, Request, SharedVariable, Size
 from cuda_on_cpu.memory import DeviceArray, address_of
 from cuda_on_cpu.schedule import ORDERS, Schedule
-
-_ATTRIBUTES = r"(?:__\w+__\s*\([^)]*\)\s*)*"
-_KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+void\s+{_ATTRIBUTES}(\w+)\s*\(')
-_CLUSTER = re.compile(rf"__cluster_dims__\s*\(([^)]*)\)\s*{_ATTRIBUTES}(\w+)\s*\(")
 
 # A launch of the tests takes milliseconds; what takes this long does not end.
 TIMEOUT_S = 60
@@ -43,9 +39,7 @@ class Module:
         names: Sequence[str] = (),
     ) -> None:
         self.path, self.checking = Path(path).resolve(), checking
-        source = self.path.read_text()
-        self.names = tuple(names) or tuple(dict.fromkeys(_KERNEL.findall(source)))
-        self.clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in _CLUSTER.findall(source)}
+        self.names = tuple(names) or kernel_names(self.path.read_text())
         self.file = compile_kernels(self.path, constants, self.names, checking)
         self.library = ctypes.CDLL(str(self.file))
         self.runtime = _runtime(checking)
@@ -66,9 +60,10 @@ class Kernel:
     def __init__(self, module: Module, name: str) -> None:
         self.module, self.name = module, name
         number = module.names.index(name)
-        self._address = ctypes.c_void_p.in_dll(module.library, f"cuda_on_cpu_kernel_{number}").value
-        description = KernelDescription.from_address(self._address)
-        self.parameters = description.parameters[: description.parameter_count]
+        self._description = KernelDescription.in_dll(module.library, f"cuda_on_cpu_kernel_{number}")
+        self.parameters = self._description.parameters[: self._description.parameter_count]
+        self.cluster = tuple(self._description.cluster)
+        """As the source has it; zeros where it says nothing."""
 
     def __call__(
         self,
@@ -88,13 +83,22 @@ class Kernel:
         Device arrays among the arguments are what the kernel may touch. `arrays` names them instead where addresses
         are passed.
         """
-        geometry = Geometry.of(grid, block, cluster or self.module.clusters.get(self.name, 1))
-        launch.demand_shared_memory(self.module.layout.static_bytes, shared_bytes)
+        geometry = Geometry.of(grid, block, self._cluster_of_launch(cluster))
+        # What each kernel of several takes of the static variables is not known.
+        static_bytes = self.module.layout.static_bytes if len(self.module.names) == 1 else 0
+        launch.demand_shared_memory(static_bytes, shared_bytes)
         packed = launch.pack(self.name, self.parameters, arguments)
         if arrays is None:
             arrays = {f"argument {i}": a for i, a in enumerate(arguments) if isinstance(a, DeviceArray)}
         self._run(geometry, packed, shared_bytes, cooperative, schedule, arrays, timeout_s)
         return self.module.runtime.cuda_on_cpu_switches()
+
+    def _cluster_of_launch(self, cluster: Size | None) -> Size:
+        if not any(self.cluster):
+            return cluster or 1
+        if cluster and Geometry.of(cluster, 1, cluster).cluster != self.cluster:
+            raise LaunchError(f"cluster {cluster} contradicts {self.name}, which is compiled for {self.cluster}")
+        return self.cluster
 
     def _run(
         self,
@@ -111,7 +115,7 @@ class Kernel:
         variables = _shared_variables(self.module.layout, shared_bytes)
         pointers = (ctypes.c_void_p * (len(packed) + 1))(*(ctypes.addressof(value) for value in packed))
         request = Request(
-            kernel=self._address,
+            kernel=ctypes.addressof(self._description),
             arguments=ctypes.addressof(pointers),
             grid=geometry.grid,
             block=geometry.block,

@@ -39,12 +39,12 @@ using Same = std::type_identity_t<T>;  // a parameter that takes no part in the 
 }  // namespace cuda_on_cpu
 
 // CUDA's own atomic functions are relaxed; the suffix says the scope.
-#define CUDA_ON_CPU_ATOMIC(NAME, SCOPE, RESULT)                                                                      \
-    template <typename T>                                                                                            \
-    T NAME(T* address, cuda_on_cpu::Same<T> value, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {       \
-        return cuda_on_cpu::atomic_update(                                                                           \
-            address, cuda_on_cpu::Order::relaxed, cuda_on_cpu::Scope::SCOPE,                                         \
-            [value]([[maybe_unused]] T old) CUDA_ON_CPU_RAW -> T { return static_cast<T>(RESULT); }, where);         \
+#define CUDA_ON_CPU_ATOMIC(NAME, SCOPE, RESULT)                                                                \
+    template <typename T>                                                                                      \
+    T NAME(T* address, cuda_on_cpu::Same<T> value, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) { \
+        return cuda_on_cpu::atomic_update(                                                                     \
+            address, cuda_on_cpu::Order::relaxed, cuda_on_cpu::Scope::SCOPE,                                   \
+            [value]([[maybe_unused]] T old) CUDA_ON_CPU_RAW -> T { return static_cast<T>(RESULT); }, where);   \
     }
 #define CUDA_ON_CPU_ATOMICS(NAME, RESULT)          \
     CUDA_ON_CPU_ATOMIC(NAME, gpu, RESULT)          \
@@ -55,7 +55,7 @@ CUDA_ON_CPU_ATOMICS(atomicSub, old - value)
 CUDA_ON_CPU_ATOMICS(atomicExch, value)
 CUDA_ON_CPU_ATOMICS(atomicMin, value < old ? value : old)
 CUDA_ON_CPU_ATOMICS(atomicMax, old < value ? value : old)
-CUDA_ON_CPU_ATOMICS(atomicAnd, old & value)
+CUDA_ON_CPU_ATOMICS(atomicAnd, old& value)
 CUDA_ON_CPU_ATOMICS(atomicOr, old | value)
 CUDA_ON_CPU_ATOMICS(atomicXor, old ^ value)
 CUDA_ON_CPU_ATOMICS(atomicInc, old >= value ? 0 : old + 1)

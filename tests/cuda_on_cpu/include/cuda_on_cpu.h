@@ -8,5 +8,8 @@
 #include "vector_types.h"
 #include "warp_functions.h"
 
-// No header of the compiler follows, so the keyword is free. Instructions of a GPU mean nothing to this assembler.
+// Names that headers of the compiler use too; none of them follows.
+#define __noinline__ __attribute__((noinline))
+// Instructions of a GPU mean nothing to this assembler.
 #define asm static_assert(false, "inline PTX stands in intrinsics.cuh only, under #ifndef CUDA_ON_CPU"), void
+#define __asm__ asm

@@ -7,22 +7,22 @@
 #include "numeric_intrinsics.h"
 #include "runtime_api.h"
 
-#define CUDA_ON_CPU_LOAD(NAME, ORDER, SCOPE)                                                                         \
-    template <typename T>                                                                                            \
-    T NAME(const T* address, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {                             \
-        return cuda_on_cpu::atomic_load(address, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::SCOPE, where);       \
+#define CUDA_ON_CPU_LOAD(NAME, ORDER, SCOPE)                                                                   \
+    template <typename T>                                                                                      \
+    T NAME(const T* address, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {                       \
+        return cuda_on_cpu::atomic_load(address, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::SCOPE, where); \
     }
-#define CUDA_ON_CPU_STORE(NAME, ORDER, SCOPE)                                                                        \
-    template <typename T>                                                                                            \
-    void NAME(T* address, cuda_on_cpu::Same<T> value, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {    \
-        cuda_on_cpu::atomic_store(address, value, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::SCOPE, where);      \
+#define CUDA_ON_CPU_STORE(NAME, ORDER, SCOPE)                                                                     \
+    template <typename T>                                                                                         \
+    void NAME(T* address, cuda_on_cpu::Same<T> value, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) { \
+        cuda_on_cpu::atomic_store(address, value, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::SCOPE, where);   \
     }
-#define CUDA_ON_CPU_ADD(NAME, ORDER)                                                                                 \
-    inline unsigned NAME(unsigned* address, unsigned value,                                                          \
-                         cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {                                 \
-        return cuda_on_cpu::atomic_update(                                                                           \
-            address, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::gpu,                                             \
-            [value](unsigned old) CUDA_ON_CPU_RAW { return old + value; }, where);                                   \
+#define CUDA_ON_CPU_ADD(NAME, ORDER)                                                 \
+    inline unsigned NAME(unsigned* address, unsigned value,                          \
+                         cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) { \
+        return cuda_on_cpu::atomic_update(                                           \
+            address, cuda_on_cpu::Order::ORDER, cuda_on_cpu::Scope::gpu,             \
+            [value](unsigned old) CUDA_ON_CPU_RAW { return old + value; }, where);   \
     }
 CUDA_ON_CPU_LOAD(load_relaxed, relaxed, gpu)
 CUDA_ON_CPU_LOAD(load_acquire, acquire, gpu)
@@ -59,8 +59,7 @@ inline void copy_async_wait_all(cuda_on_cpu::Where where = cuda_on_cpu::Where::c
 
 // mbarriers in shared memory.
 using Mbarrier = unsigned long long;
-inline void mbarrier_init(Mbarrier* barrier, unsigned count,
-                          cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+inline void mbarrier_init(Mbarrier* barrier, unsigned count, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::mbarrier_init(barrier, count, where);
 }
 inline void mbarrier_invalidate(Mbarrier* barrier, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {

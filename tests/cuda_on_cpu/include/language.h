@@ -21,11 +21,10 @@
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 
-// A __shared__ variable is thread-local to the compiler; the module's __tls_get_addr (module.h) answers with the address
-// of the running block's copy. The model makes every use ask for the address of that very variable.
+// A __shared__ variable is thread-local to the compiler; the module's __tls_get_addr (module.h) answers with the
+// address of the running block's copy. The model makes every use ask for the address of that very variable.
 #define __shared__ __attribute__((tls_model("global-dynamic"))) thread_local
 
 // What touches memory on behalf of an intrinsic tells the checker itself, and is not instrumented.

@@ -3,8 +3,9 @@
 
 #include "runtime_api.h"
 
-// The variables in shared memory lie one behind the other in the image of thread-local storage. Between them the runtime
-// leaves gaps, so that running over the end of one does not hit the next: entry k is where offset k of the image went.
+// The variables in shared memory lie one behind the other in the image of thread-local storage. Between them the
+// runtime leaves gaps, so that running over the end of one does not hit the next: entry k is where offset k of the
+// image went.
 extern "C" __attribute__((visibility("default"))) const uint32_t* cuda_on_cpu_shared_places;
 const uint32_t* cuda_on_cpu_shared_places;
 
@@ -36,23 +37,29 @@ struct Export<KERNEL> {
                                                                : 'o';
     // One more than there are: an array has no zero size.
     static constexpr Parameter PARAMETERS[] = {{sizeof(Parameters), KIND<Parameters>}..., {0, 'o'}};
-    static constexpr Kernel DESCRIPTION{call, PARAMETERS, sizeof...(Parameters)};
+    static constexpr uint32_t COUNT = sizeof...(Parameters);
 };
 
 }  // namespace cuda_on_cpu
 
-#define CUDA_ON_CPU_EXPORT(NUMBER, ...)                                                               \
-    extern "C" __attribute__((visibility("default"))) const cuda_on_cpu::Kernel* const cuda_on_cpu_kernel_##NUMBER; \
-    const cuda_on_cpu::Kernel* const cuda_on_cpu_kernel_##NUMBER = &cuda_on_cpu::Export<&__VA_ARGS__>::DESCRIPTION;
+// CLUSTER: the sizes in parentheses that __cluster_dims__ gives, or ().
+#define CUDA_ON_CPU_EXPORT(NUMBER, CLUSTER, ...)                                                             \
+    extern "C" __attribute__((visibility("default"))) const cuda_on_cpu::Kernel cuda_on_cpu_kernel_##NUMBER; \
+    const cuda_on_cpu::Kernel cuda_on_cpu_kernel_##NUMBER{                                                   \
+        cuda_on_cpu::Export<&__VA_ARGS__>::call, cuda_on_cpu::Export<&__VA_ARGS__>::PARAMETERS,              \
+        cuda_on_cpu::Export<&__VA_ARGS__>::COUNT, cuda_on_cpu::ClusterSize CLUSTER};
 
 // An `extern __shared__ T NAME[];` has no size and no definition: NAME becomes a label on a place in the image that
 // stands for the block's dynamic shared memory.
-#define CUDA_ON_CPU_DYNAMIC_SHARED(NAME)                       \
-    __asm__(".section .tbss.cuda_on_cpu,\"awT\",@nobits\n"     \
-            ".globl " #NAME "\n.hidden " #NAME "\n"            \
-            ".type " #NAME ",@object\n"                        \
-            ".set " #NAME ", cuda_on_cpu_dynamic\n.text\n");
-__asm__(
+#define CUDA_ON_CPU_DYNAMIC_SHARED(NAME)               \
+    __asm(                                             \
+        ".section .tbss.cuda_on_cpu,\"awT\",@nobits\n" \
+        ".globl " #NAME "\n.hidden " #NAME             \
+        "\n"                                           \
+        ".type " #NAME                                 \
+        ",@object\n"                                   \
+        ".set " #NAME ", cuda_on_cpu_dynamic\n.text\n");
+__asm(
     ".section .tbss.cuda_on_cpu,\"awT\",@nobits\n"
     ".balign 16\n"
     ".type cuda_on_cpu_dynamic,@object\n"

@@ -13,7 +13,20 @@ enum class Order : uint8_t { relaxed = 0, acquire = 1, release = 2, acquire_rele
 enum class Scope : uint8_t { block, cluster, gpu };  // .sys is .gpu here: there is one device and no host at work
 enum class Access : uint8_t { load, store, update };
 enum class WarpOperation : uint8_t {
-    sync, shuffle, ballot, any, all, match, add, min_signed, max_signed, min_unsigned, max_unsigned, bit_and, bit_or, bit_xor
+    sync,
+    shuffle,
+    ballot,
+    any,
+    all,
+    match,
+    add,
+    min_signed,
+    max_signed,
+    min_unsigned,
+    max_unsigned,
+    bit_and,
+    bit_or,
+    bit_xor
 };
 
 // The part of a thread that its kernel reads.
@@ -80,10 +93,16 @@ struct Parameter {
     uint32_t size;
     char kind;  // p(ointer), i(nteger), f(loating), o(ther)
 };
+struct ClusterSize {
+    uint32_t x, y, z;  // 0: the kernel says nothing of clusters
+    constexpr ClusterSize() : x(0), y(0), z(0) {}
+    constexpr ClusterSize(uint32_t x, uint32_t y = 1, uint32_t z = 1) : x(x), y(y), z(z) {}
+};
 struct Kernel {
     void (*call)(void** arguments);
     const Parameter* parameters;
     uint32_t parameter_count;
+    ClusterSize cluster;
 };
 
 }  // namespace cuda_on_cpu

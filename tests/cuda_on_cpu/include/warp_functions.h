@@ -99,15 +99,14 @@ unsigned __match_any_sync(unsigned mask, T value, Where where = Where::current()
     return static_cast<unsigned>(cuda_on_cpu::warp_operation(match, mask, cuda_on_cpu::to_word(value), 0, where));
 }
 
-#define CUDA_ON_CPU_REDUCE(NAME, OF_UNSIGNED, OF_SIGNED)                                                      \
-    inline unsigned NAME(unsigned mask, unsigned value, Where where = Where::current()) {                     \
-        using enum cuda_on_cpu::WarpOperation;                                                                \
-        return static_cast<unsigned>(cuda_on_cpu::warp_operation(OF_UNSIGNED, mask, value, 0, where));        \
-    }                                                                                                         \
-    inline int NAME(unsigned mask, int value, Where where = Where::current()) {                               \
-        using enum cuda_on_cpu::WarpOperation;                                                                \
-        return static_cast<int>(                                                                              \
-            cuda_on_cpu::warp_operation(OF_SIGNED, mask, static_cast<unsigned>(value), 0, where));            \
+#define CUDA_ON_CPU_REDUCE(NAME, OF_UNSIGNED, OF_SIGNED)                                                               \
+    inline unsigned NAME(unsigned mask, unsigned value, Where where = Where::current()) {                              \
+        using enum cuda_on_cpu::WarpOperation;                                                                         \
+        return static_cast<unsigned>(cuda_on_cpu::warp_operation(OF_UNSIGNED, mask, value, 0, where));                 \
+    }                                                                                                                  \
+    inline int NAME(unsigned mask, int value, Where where = Where::current()) {                                        \
+        using enum cuda_on_cpu::WarpOperation;                                                                         \
+        return static_cast<int>(cuda_on_cpu::warp_operation(OF_SIGNED, mask, static_cast<unsigned>(value), 0, where)); \
     }
 CUDA_ON_CPU_REDUCE(__reduce_add_sync, add, add)
 CUDA_ON_CPU_REDUCE(__reduce_min_sync, min_unsigned, min_signed)

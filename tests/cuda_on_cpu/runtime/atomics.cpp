@@ -8,9 +8,12 @@ namespace {
 
 const char* name_of(Access access) {
     switch (access) {
-        case Access::load: return "a polling load";
-        case Access::store: return "a store";
-        default: return "an atomic update";
+        case Access::load:
+            return "a polling load";
+        case Access::store:
+            return "a store";
+        default:
+            return "an atomic update";
     }
 }
 
@@ -30,8 +33,7 @@ void before_atomic(const void* address, size_t size, Access access, Order order,
     thread->polled = access == Access::store ? nullptr : address;
     if (reinterpret_cast<uintptr_t>(address) % size) fail("misaligned atomic access of %zu bytes", size);
     if constexpr (CHECKING) {
-        const auto kind = access == Access::load ? checker::Kind::read : checker::Kind::write;
-        checker::touch_atomically(address, size, kind, where);
+        checker::touch_atomically(address, size, access, where);
         checker::pass_on(*thread, address, access, order, scope);
     }
 }

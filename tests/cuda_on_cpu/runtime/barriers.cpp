@@ -25,7 +25,8 @@ void open(Barrier& barrier) {
     barrier.votes = 0;
 }
 
-// CUDA demands that all threads come to the same barrier: threads that wait at two, or that returned, hang on some GPUs.
+// CUDA demands that all threads come to the same barrier: threads that wait at two, or that returned, hang on some
+// GPUs.
 void demand_convergence(const Barrier& barrier, const char* doing, Where where) {
     if (barrier.exited) {
         fail("barrier divergence: %s at %s, but %u threads have already returned", doing, describe(where).c_str(),
@@ -112,7 +113,8 @@ void* map_shared(const void* address, unsigned rank, Where where) {
     }
     if (offset >= execution.request.shared_bytes) fail("map_shared: the address is not in the block's shared memory");
     const Block& other = block.cluster->blocks[rank];
-    if (!other.running) fail("map_shared: block %u of the cluster has already ended, and its shared memory with it", rank);
+    if (!other.running)
+        fail("map_shared: block %u of the cluster has already ended, and its shared memory with it", rank);
     return other.shared + offset;
 }
 

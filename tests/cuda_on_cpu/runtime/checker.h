@@ -1,7 +1,7 @@
 // The checking mode: happens-before, bounds, alignment, values that were never written.
 //
-// Called only where CHECKING is true. `clocks.cpp` keeps what is ordered, `shadow.cpp` who touched each byte, `hooks.cpp`
-// is what the compiler calls at every access.
+// Called only where CHECKING is true. `clocks.cpp` keeps what is ordered, `shadow.cpp` who touched each byte,
+// `hooks.cpp` is what the compiler calls at every access.
 #pragma once
 
 #include <span>
@@ -36,7 +36,7 @@ bool fenced_for_engines(const Thread& issuer, Agent writer, Clock clock);
 
 // Accesses.
 enum class Kind : uint8_t { read, write };
-void touch_atomically(const void* address, size_t size, Kind kind, Where where);
+void touch_atomically(const void* address, size_t size, Access access, Where where);
 struct Stamp {
     Agent agent;
     Clock clock;

@@ -56,9 +56,12 @@ uint32_t block_of(Agent agent) { return agent / (execution.warps_per_block() * L
 // Whether what was published reaches `thread`, whose own access has `scope`.
 bool reaches(const Publication& publication, const Thread& thread, Scope scope) {
     switch (static_cast<Scope>(std::min<uint8_t>(publication.scope, static_cast<uint8_t>(scope)))) {
-        case Scope::block: return publication.block == thread.block->number;
-        case Scope::cluster: return publication.cluster == thread.block->cluster->number;
-        default: return true;
+        case Scope::block:
+            return publication.block == thread.block->number;
+        case Scope::cluster:
+            return publication.cluster == thread.block->cluster->number;
+        default:
+            return true;
     }
 }
 

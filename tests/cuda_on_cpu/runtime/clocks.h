@@ -1,8 +1,8 @@
 // Logical clocks: what each thread knows to have happened before whatever it does next.
 //
 // An agent is a thread, or a copy engine on its behalf. It stamps what it does with its clock, and advances the clock
-// when others may learn of it. A thread knows a stamp of an agent when its clock is below what the thread learned of that
-// agent. Most of what threads learn they learn together, at barriers of a block, so it is kept for the block:
+// when others may learn of it. A thread knows a stamp of an agent when its clock is below what the thread learned of
+// that agent. Most of what threads learn they learn together, at barriers of a block, so it is kept for the block:
 // everything that threads of the block did before `barrier_clock` is known to all of them.
 #pragma once
 
@@ -45,11 +45,11 @@ struct Publication {
 struct ThreadClocks {
     Agent agent;
     Clock clock;
-    Clock warp[32];      // of the other lanes, learned by __syncwarp
-    Knowledge own;       // learned alone, by acquiring
-    Knowledge fenced[3];  // by scope: known at the last fence, to be published by the next relaxed store
+    Clock warp[32];                 // of the other lanes, learned by __syncwarp
+    Knowledge own;                  // learned alone, by acquiring
+    Knowledge fenced[3];            // by scope: known at the last fence, to be published by the next relaxed store
     std::vector<Publication> seen;  // by relaxed loads, to be learned at the next fence
-    Knowledge proxy;  // at the last fence of the async proxy: what its copy engines may build on
+    Knowledge proxy;                // at the last fence of the async proxy: what its copy engines may build on
 };
 
 struct BlockClocks {

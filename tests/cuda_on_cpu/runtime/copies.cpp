@@ -27,9 +27,12 @@ enum class Landing { at_once, any_time, at_wait };
 
 Landing choose_landing() {
     switch (execution.request.turn) {
-        case Turn::in_order: return Landing::at_wait;
-        case Turn::reversed: return Landing::at_once;
-        default: return static_cast<Landing>(random_number() % 3);
+        case Turn::in_order:
+            return Landing::at_wait;
+        case Turn::reversed:
+            return Landing::at_once;
+        default:
+            return static_cast<Landing>(random_number() % 3);
     }
 }
 
@@ -100,7 +103,8 @@ void copy_async(void* shared, const void* global, unsigned bytes, Where where) {
     demand_global(*thread.block, thread.doing, global);
     demand_aligned(thread.doing, shared, global, bytes);
     if constexpr (CHECKING) {
-        const checker::Stamp stamp{checker::engine_of(thread, checker::Engine::load), thread.loads.committed + 1, false};
+        const checker::Stamp stamp{checker::engine_of(thread, checker::Engine::load), thread.loads.committed + 1,
+                                   false};
         checker::touch_by_engine(stamp, global, bytes, checker::Kind::read, where);
         checker::touch_by_engine(stamp, shared, bytes, checker::Kind::write, where);
     }
@@ -137,8 +141,7 @@ void bulk_load(void* shared, const void* global, unsigned bytes, void* barrier, 
         checker::touch_by_engine(stamp, shared, bytes, checker::Kind::write, where);
     }
     state.unseen_load = true;
-    begin(state.loads,
-          {.to = static_cast<char*>(shared), .from = static_cast<const char*>(global), .bytes = bytes});
+    begin(state.loads, {.to = static_cast<char*>(shared), .from = static_cast<const char*>(global), .bytes = bytes});
     count_landed(state);
 }
 
@@ -152,8 +155,8 @@ void bulk_store(void* global, const void* shared, unsigned bytes, Where where) {
         const Clock clock = thread.stores.committed + 1;
         checker::touch_by_engine({checker::engine_of(thread, checker::Engine::store_reads), clock, true}, shared, bytes,
                                  checker::Kind::read, where);
-        checker::touch_by_engine({checker::engine_of(thread, checker::Engine::store_writes), clock, true}, global, bytes,
-                                 checker::Kind::write, where);
+        checker::touch_by_engine({checker::engine_of(thread, checker::Engine::store_writes), clock, true}, global,
+                                 bytes, checker::Kind::write, where);
     }
     begin(thread.stores.copies, {.to = static_cast<char*>(global),
                                  .from = static_cast<const char*>(shared),

@@ -17,7 +17,7 @@ struct Copy {
     const char* from;
     uint32_t bytes;
     uint32_t group = 0;
-    bool at_wait = false;         // not before somebody waits for it
+    bool at_wait = false;  // not before somebody waits for it
     bool landed = false;
     bool source_waited = false;   // a store whose source may be reused ...
     std::vector<char> read = {};  // ... and the bytes that will land

@@ -1,12 +1,12 @@
 #include "failure.h"
 
+#include <sys/time.h>
+#include <ucontext.h>
+
 #include <csignal>
 #include <cstdarg>
 #include <cstring>
 #include <set>
-
-#include <sys/time.h>
-#include <ucontext.h>
 
 #include "scheduler.h"
 
@@ -77,7 +77,7 @@ class SignalGuard {
         static char stack[1 << 16];  // a thread's own may be what overflowed
         const stack_t alternate{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
         sigaltstack(&alternate, &old_stack_);
-        struct sigaction action {};
+        struct sigaction action{};
         action.sa_sigaction = on_signal;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         for (int i = 0; i < COUNT; i++) sigaction(SIGNALS[i], &action, &old_action_[i]);
@@ -95,7 +95,7 @@ class SignalGuard {
     static constexpr int COUNT = 4;
     static constexpr int SIGNALS[COUNT] = {SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM};
     stack_t old_stack_{};
-    struct sigaction old_action_[COUNT] {};
+    struct sigaction old_action_[COUNT]{};
     itimerval old_timer_{};
 };
 
@@ -135,7 +135,7 @@ void fail_stuck(const char* title) {
     for (const Block* block : execution.blocks) {
         if (!block->running) continue;
         for (const Thread& thread : block->threads) {
-            if (!thread.fiber || !(thread.parked || thread.polled) || places.size() >= MOST) continue;
+            if (!thread.fiber || places.size() >= MOST) continue;
             places.insert(format("\n    block (%u,%u,%u): in %s at %s", block->index.x, block->index.y, block->index.z,
                                  thread.doing, describe(thread.at).c_str()));
         }

@@ -91,7 +91,8 @@ uint64_t random_number() {  // xorshift64 (G. Marsaglia, Xorshift RNGs, 2003)
 
 void prepare_grid() {
     const Request& request = execution.request;
-    random_state = request.seed * 0x9E3779B97F4A7C15ull + 0xD1B54A32D192ED03ull;  // distinct, and never 0 for a seed in use
+    random_state =
+        request.seed * 0x9E3779B97F4A7C15ull + 0xD1B54A32D192ED03ull;  // distinct, and never 0 for a seed in use
     for (int i = 0; i < 4; i++) random_number();
     grid_dimensions = {request.grid[0], request.grid[1], request.grid[2]};
     block_dimensions = {request.block[0], request.block[1], request.block[2]};
@@ -105,7 +106,8 @@ void prepare_grid() {
     execution.clusters.resize(request.cooperative ? count : std::min(count, at_once));
     for (Cluster& cluster : execution.clusters) {
         cluster.blocks.resize(execution.blocks_per_cluster);
-        for (unsigned rank = 0; rank < cluster.blocks.size(); rank++) prepare_block(cluster.blocks[rank], cluster, rank);
+        for (unsigned rank = 0; rank < cluster.blocks.size(); rank++)
+            prepare_block(cluster.blocks[rank], cluster, rank);
     }
 }
 
@@ -123,7 +125,8 @@ void start_cluster(Cluster& cluster) {
     cluster.live_blocks = execution.blocks_per_cluster;
     cluster.barrier.reset(execution.blocks_per_cluster * execution.threads_per_block);
     cluster.split = {};
-    const uint3 first = cell(cluster.number, request.grid[0] / request.cluster[0], request.grid[1] / request.cluster[1]);
+    const uint3 first =
+        cell(cluster.number, request.grid[0] / request.cluster[0], request.grid[1] / request.cluster[1]);
     for (Block& block : cluster.blocks) {
         const uint3 inside = cell(block.rank, request.cluster[0], request.cluster[1]);
         start_block(block, {first.x * request.cluster[0] + inside.x, first.y * request.cluster[1] + inside.y,

@@ -20,14 +20,14 @@ void access(const void* address, size_t size, Kind kind, bool aligned, const voi
 
 }  // namespace
 
-#define CUDA_ON_CPU_ACCESS(NAME, SIZE, KIND, ALIGNED)                               \
-    CUDA_ON_CPU_HOOK __tsan_##NAME(void* address) {                                 \
-        access(address, SIZE, Kind::KIND, ALIGNED, __builtin_return_address(0));    \
+#define CUDA_ON_CPU_ACCESS(NAME, SIZE, KIND, ALIGNED)                            \
+    CUDA_ON_CPU_HOOK __tsan_##NAME(void* address) {                              \
+        access(address, SIZE, Kind::KIND, ALIGNED, __builtin_return_address(0)); \
     }
-#define CUDA_ON_CPU_ACCESSES(SIZE)                                  \
-    CUDA_ON_CPU_ACCESS(read##SIZE, SIZE, read, true)                \
-    CUDA_ON_CPU_ACCESS(write##SIZE, SIZE, write, true)              \
-    CUDA_ON_CPU_ACCESS(unaligned_read##SIZE, SIZE, read, false)     \
+#define CUDA_ON_CPU_ACCESSES(SIZE)                              \
+    CUDA_ON_CPU_ACCESS(read##SIZE, SIZE, read, true)            \
+    CUDA_ON_CPU_ACCESS(write##SIZE, SIZE, write, true)          \
+    CUDA_ON_CPU_ACCESS(unaligned_read##SIZE, SIZE, read, false) \
     CUDA_ON_CPU_ACCESS(unaligned_write##SIZE, SIZE, write, false)
 CUDA_ON_CPU_ACCESSES(1)
 CUDA_ON_CPU_ACCESSES(2)

@@ -29,9 +29,9 @@ Thread& enter(const char* doing, Where where) {
 }
 
 // All but the first use of an mbarrier must come after its initialisation.
-MbarrierState& use(const void* barrier, checker::Kind kind, Where where) {
+MbarrierState& use(const void* barrier, Access access, Where where) {
     MbarrierState& state = mbarrier_at(barrier);
-    if constexpr (CHECKING) checker::touch_atomically(barrier, SIZE, kind, where);
+    if constexpr (CHECKING) checker::touch_atomically(barrier, SIZE, access, where);
     return state;
 }
 
@@ -49,8 +49,9 @@ void complete_if_due(MbarrierState& state) {
 
 void expect(MbarrierState& state, unsigned bytes) {
     state.bytes += bytes;
-    if (state.bytes > MOST_BYTES) fail("an mbarrier expects %lld bytes; at most %lld can be counted",
-                                       static_cast<long long>(state.bytes), static_cast<long long>(MOST_BYTES));
+    if (state.bytes > MOST_BYTES)
+        fail("an mbarrier expects %lld bytes; at most %lld can be counted", static_cast<long long>(state.bytes),
+             static_cast<long long>(MOST_BYTES));
 }
 
 bool passed(const MbarrierState& state, unsigned parity) { return (state.phase & 1) != (parity & 1); }
@@ -103,7 +104,7 @@ void mbarrier_arrive(void* barrier, unsigned expected_bytes, bool remote, Where 
     if (!remote && owner_of(barrier) != thread.block) {
         fail("mbarrier_arrive on another block's mbarrier: mbarrier_arrive_cluster reaches there");
     }
-    MbarrierState& state = use(barrier, checker::Kind::write, where);
+    MbarrierState& state = use(barrier, Access::update, where);
     if constexpr (CHECKING) state.arriving.join(checker::release(thread));
     if (state.pending == 0) fail("mbarrier_arrive: more arrivals than the %u that the phase expects", state.expected);
     expect(state, expected_bytes);
@@ -114,12 +115,12 @@ void mbarrier_arrive(void* barrier, unsigned expected_bytes, bool remote, Where 
 
 void mbarrier_expect(void* barrier, unsigned bytes, Where where) {
     enter("mbarrier_expect", where);
-    expect(use(barrier, checker::Kind::write, where), bytes);
+    expect(use(barrier, Access::update, where), bytes);
 }
 
 bool mbarrier_try_wait(void* barrier, unsigned parity, Where where) {
     Thread& thread = enter("mbarrier_try_wait", where);
-    MbarrierState& state = use(barrier, checker::Kind::read, where);
+    MbarrierState& state = use(barrier, Access::load, where);
     if (!passed(state, parity)) {
         for (Copy& copy : state.loads) copy.land();
         count_landed(state);

@@ -88,7 +88,8 @@ Region* find_in_all(const Thread& thread, const char* address) {
 void demand_shared_of_cluster(const Thread& thread, const Region& region, Place place) {
     if (!region.owner || region.owner == thread.block) return;
     if (region.owner->cluster != thread.block->cluster) {
-        fail("out of bounds: %s of a block outside the cluster is touched at %s", region.name, place.describe().c_str());
+        fail("out of bounds: %s of a block outside the cluster is touched at %s", region.name,
+             place.describe().c_str());
     }
     if (!region.owner->running) {
         fail("%s is touched at %s after its block has ended", region.name, place.describe().c_str());
@@ -103,19 +104,18 @@ Place Place::of_code(const void* instruction) {
     return place;
 }
 
-Place Place::of_site(Where where, bool atomic) {
-    const auto found = std::ranges::find_if(sites, [&](const Where& site) {
-        return site.line() == where.line() && site.file_name() == where.file_name();
-    });
+Place Place::of_site(Where where) {
+    const auto found = std::ranges::find_if(
+        sites, [&](const Where& site) { return site.line() == where.line() && site.file_name() == where.file_name(); });
     const auto number = static_cast<uint32_t>(found - sites.begin());
     if (found == sites.end()) sites.push_back(where);
     Place place;
-    place.bits_ = number | SITE | (atomic ? ATOMIC : 0);
+    place.bits_ = number | SITE;
     return place;
 }
 
 std::string Place::describe() const {
-    const uint32_t number = bits_ & ~(ATOMIC | SITE);
+    const uint32_t number = bits_ & ~SITE;
     if (bits_ & SITE) return cuda_on_cpu::describe(sites[number]);
     return describe_code(module_begin + number);
 }
@@ -129,7 +129,8 @@ void open_regions() {
         arrays.push_back({array->first, array->size, array->name, array->written, nullptr, new_cells(array->size)});
     }
     for (const Block* block : execution.blocks) {
-        for (const SharedVariable* variable = request.shared; variable < request.shared + request.shared_count; variable++) {
+        for (const SharedVariable* variable = request.shared; variable < request.shared + request.shared_count;
+             variable++) {
             shared[block].push_back({block->shared + variable->place, variable->size, variable->name, nullptr, block,
                                      new_cells(variable->size)});
         }
@@ -146,10 +147,12 @@ void close_regions() {
 }
 
 void reset_shared(Block& block) {
-    for (const Region& region : shared[&block]) std::memset(static_cast<void*>(region.cells), 0, region.size * sizeof(Cell));
+    for (const Region& region : shared[&block])
+        std::memset(static_cast<void*>(region.cells), 0, region.size * sizeof(Cell));
 }
 
-Region* find_region(const Thread& thread, char* address, size_t size, size_t alignment, const char* doing, Place place) {
+Region* find_region(const Thread& thread, char* address, size_t size, size_t alignment, const char* doing,
+                    Place place) {
     Region* region = find_in_all(thread, address);
     if (!region && address >= module_begin && address + size <= module_end) return nullptr;
     if (!region || address + size > region->first + region->size) fail_outside(address, size, doing, place);

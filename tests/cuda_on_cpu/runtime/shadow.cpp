@@ -14,14 +14,14 @@ void begin_clocks(Block& block);
 
 namespace {
 
-// Entries beyond the first of each byte; list 0 stays empty.
-class ListsOfReads {
+// Accesses beyond the first of each byte; list 0 stays empty.
+class ListsOfAccesses {
   public:
     void clear() {
         lists_.assign(1, {});
         unused_.clear();
     }
-    std::vector<Reads>& operator[](uint32_t number) { return lists_[number]; }
+    std::vector<Accesses>& operator[](uint32_t number) { return lists_[number]; }
     uint32_t add() {
         if (unused_.empty()) {
             lists_.emplace_back();
@@ -38,35 +38,39 @@ class ListsOfReads {
     }
 
   private:
-    std::vector<std::vector<Reads>> lists_;
+    std::vector<std::vector<Accesses>> lists_;
     std::vector<uint32_t> unused_;
 };
-ListsOfReads lists;
+ListsOfAccesses lists;
 
 // An access under way.
 struct Toucher {
     const Thread& thread;
     Stamp stamp;
     Place place;
-    Kind kind;
+    Manner manner;
 
-    const char* doing() const { return kind == Kind::write ? "write" : "read"; }
-    bool knows(Agent agent, Clock clock) const {
-        return agent == stamp.agent || checker::knows(thread, agent, clock);
-    }
-    bool may_follow(const Write& write) const {
-        return !write.agent_plus_1 || (place.atomic() && write.place.atomic()) ||
-               knows(write.agent_plus_1 - 1, write.clock);
-    }
-    // The first lane whose read is not ordered before; LANES if all are.
-    unsigned unordered_lane(const Reads& reads) const {
+    bool knows(Agent agent, Clock clock) const { return agent == stamp.agent || checker::knows(thread, agent, clock); }
+    // Two accesses may stand in any order if neither writes, or both are atomic.
+    bool minds(Manner other) const { return (manner.writes || other.writes) && !(manner.atomic && other.atomic); }
+    // The first lane whose access is not ordered before; LANES if all are.
+    unsigned unordered_lane(const Accesses& accesses) const {
         unsigned found = LANES;
-        for_each_lane(reads.lanes, [&](unsigned lane) {
-            if (found == LANES && !knows((reads.warp_plus_1 - 1) * LANES + lane, reads.clock)) found = lane;
+        for_each_lane(accesses.lanes, [&](unsigned lane) {
+            if (found == LANES && !knows((accesses.warp_plus_1 - 1) * LANES + lane, accesses.clock)) found = lane;
         });
         return found;
     }
 };
+
+constexpr Manner PLAIN_READ{.writes = false, .atomic = false, .reads = true};
+constexpr Manner PLAIN_WRITE{.writes = true, .atomic = false, .reads = false};
+
+const char* describe(Manner manner) {
+    if (!manner.atomic) return manner.writes ? "write" : "read";
+    if (!manner.writes) return "atomic read";
+    return manner.reads ? "atomic update" : "atomic write";
+}
 
 std::string describe_agent(Agent agent) {
     if (!is_thread(agent)) return "a copy engine";
@@ -74,24 +78,34 @@ std::string describe_agent(Agent agent) {
     return format("block %u thread %u", agent / per_block, agent % per_block);
 }
 
-[[noreturn]] void fail_racing(const Toucher& toucher, const Region& region, size_t byte, const char* other_doing,
-                              Place other_place, Agent other) {
+struct Other {
+    Agent agent;
+    Place place;
+    Manner manner;
+};
+
+[[noreturn]] void fail_racing(const Toucher& toucher, const Region& region, size_t byte, Other other) {
     const bool engine = !is_thread(toucher.stamp.agent);
-    fail("data race on byte %zu of %s: %s%s%s at %s, not ordered with the %s%s by %s at %s", byte, region.name,
-         toucher.place.atomic() ? "atomic " : "", toucher.doing(), engine ? " by a copy engine" : "",
-         toucher.place.describe().c_str(), other_place.atomic() ? "atomic " : "", other_doing,
-         describe_agent(other).c_str(), other_place.describe().c_str());
+    fail("data race on byte %zu of %s: %s%s at %s, not ordered with the %s by %s at %s", byte, region.name,
+         describe(toucher.manner), engine ? " by a copy engine" : "", toucher.place.describe().c_str(),
+         describe(other.manner), describe_agent(other.agent).c_str(), other.place.describe().c_str());
 }
 
-void demand_order_with_reads(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
-    const auto demand = [&](const Reads& reads) {
-        if (!reads.warp_plus_1 || (toucher.place.atomic() && reads.place.atomic())) return;
-        const unsigned lane = toucher.unordered_lane(reads);
+void demand_order_with_write(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
+    if (!cell.write.agent_plus_1 || toucher.knows(cell.write.agent_plus_1 - 1, cell.write.clock)) return;
+    fail_racing(toucher, region, byte, {cell.write.agent_plus_1 - 1, cell.write.place, PLAIN_WRITE});
+}
+
+void demand_order_with_accesses(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
+    const auto demand = [&](const Accesses& accesses) {
+        if (!accesses.warp_plus_1 || !toucher.minds(accesses.manner)) return;
+        const unsigned lane = toucher.unordered_lane(accesses);
         if (lane == LANES) return;
-        fail_racing(toucher, region, byte, "read", reads.place, (reads.warp_plus_1 - 1) * LANES + lane);
+        fail_racing(toucher, region, byte,
+                    {(accesses.warp_plus_1 - 1) * LANES + lane, accesses.place, accesses.manner});
     };
-    demand(cell.reads);
-    for (const Reads& reads : lists[cell.more_reads]) demand(reads);
+    demand(cell.since);
+    for (const Accesses& accesses : lists[cell.more]) demand(accesses);
 }
 
 void demand_proxy_fence(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
@@ -99,72 +113,79 @@ void demand_proxy_fence(const Toucher& toucher, const Region& region, const Cell
     const Agent writer = cell.write.agent_plus_1 - 1;
     if (!is_thread(writer) || fenced_for_engines(toucher.thread, writer, cell.write.clock)) return;
     fail("a copy engine is to %s byte %zu of %s at %s, which %s wrote at %s: fence_async_proxy is missing between them",
-         toucher.doing(), byte, region.name, toucher.place.describe().c_str(), describe_agent(writer).c_str(),
-         cell.write.place.describe().c_str());
+         toucher.manner.writes ? "write" : "read", byte, region.name, toucher.place.describe().c_str(),
+         describe_agent(writer).c_str(), cell.write.place.describe().c_str());
+}
+
+bool has_value(const Region& region, const Cell& cell, size_t byte) {
+    const bool born_with = !region.owner && !region.written;
+    if (born_with || cell.write.agent_plus_1 || cell.since.manner.writes) return true;
+    for (const Accesses& accesses : lists[cell.more]) {
+        if (accesses.manner.writes) return true;
+    }
+    return region.written && region.written[byte];
 }
 
 void demand_value(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
-    const bool born_without = region.owner || region.written;
-    if (!born_without || cell.write.agent_plus_1 || (region.written && region.written[byte])) return;
+    if (has_value(region, cell, byte)) return;
     fail("byte %zu of %s is read at %s, and nobody has written it", byte, region.name,
          toucher.place.describe().c_str());
 }
 
-// Adds the read to an entry of its warp, or takes the place of one that happened before it.
-bool merge(Reads& reads, const Reads& mine, const Toucher& toucher) {
-    const bool same = reads.warp_plus_1 == mine.warp_plus_1 && reads.clock == mine.clock &&
-                      reads.place.atomic() == mine.place.atomic();
-    if (same) {
-        reads.lanes |= mine.lanes;
+// Adds the access to an entry of its warp, or takes the place of one of its kind that happened before it.
+bool merge(Accesses& accesses, const Accesses& mine, const Toucher& toucher) {
+    if (accesses.warp_plus_1 && accesses.manner != mine.manner) return false;
+    if (accesses.warp_plus_1 == mine.warp_plus_1 && accesses.clock == mine.clock) {
+        accesses.lanes |= mine.lanes;
         return true;
     }
-    if (reads.warp_plus_1 && toucher.unordered_lane(reads) != LANES) return false;
-    reads = mine;
+    if (accesses.warp_plus_1 && toucher.unordered_lane(accesses) != LANES) return false;
+    accesses = mine;
     return true;
 }
 
-void remember_read(const Toucher& toucher, Cell& cell) {
+void remember_access(const Toucher& toucher, Cell& cell) {
     const Agent agent = toucher.stamp.agent;
-    const Reads mine{agent / LANES + 1, 1u << agent % LANES, toucher.stamp.clock, toucher.place};
-    if (merge(cell.reads, mine, toucher)) return;
-    for (Reads& reads : lists[cell.more_reads]) {
-        if (merge(reads, mine, toucher)) return;
+    const Accesses mine{agent / LANES + 1, 1u << agent % LANES, toucher.stamp.clock, toucher.place, toucher.manner};
+    if (merge(cell.since, mine, toucher)) return;
+    for (Accesses& accesses : lists[cell.more]) {
+        if (merge(accesses, mine, toucher)) return;
     }
-    if (!cell.more_reads) cell.more_reads = lists.add();
-    lists[cell.more_reads].push_back(mine);
+    if (!cell.more) cell.more = lists.add();
+    lists[cell.more].push_back(mine);
 }
 
-void remember_write(const Toucher& toucher, Cell& cell) {
+void remember_plain_write(const Toucher& toucher, Cell& cell) {
     cell.write = {toucher.stamp.agent + 1, toucher.stamp.clock, toucher.place};
-    cell.reads = {};
-    lists.drop(cell.more_reads);
-    cell.more_reads = 0;
+    cell.since = {};
+    lists.drop(cell.more);
+    cell.more = 0;
 }
 
 void touch_byte(const Toucher& toucher, Region& region, size_t byte) {
     Cell& cell = region.cells[byte];
-    const bool writes = toucher.kind == Kind::write;
-    if (!writes) demand_value(toucher, region, cell, byte);
-    if (!toucher.may_follow(cell.write)) {
-        fail_racing(toucher, region, byte, "write", cell.write.place, cell.write.agent_plus_1 - 1);
-    }
+    if (toucher.manner.reads) demand_value(toucher, region, cell, byte);
+    demand_order_with_write(toucher, region, cell, byte);
+    demand_order_with_accesses(toucher, region, cell, byte);
     demand_proxy_fence(toucher, region, cell, byte);
-    if (writes) {
-        demand_order_with_reads(toucher, region, cell, byte);
-        remember_write(toucher, cell);
-        if (region.written) region.written[byte] = 1;
+    if (toucher.manner == PLAIN_WRITE) {
+        remember_plain_write(toucher, cell);
     } else {
-        remember_read(toucher, cell);
+        remember_access(toucher, cell);
     }
+    if (toucher.manner.writes && region.written) region.written[byte] = 1;
 }
 
 void touch(const Toucher& toucher, const void* address, size_t size, size_t alignment) {
     char* first = static_cast<char*>(const_cast<void*>(address));
-    Region* region = find_region(toucher.thread, first, size, alignment, toucher.doing(), toucher.place);
+    const char* doing = toucher.manner.writes ? "write" : "read";
+    Region* region = find_region(toucher.thread, first, size, alignment, doing, toucher.place);
     if (!region) return;
     const auto byte = static_cast<size_t>(first - region->first);
     for (size_t i = 0; i < size; i++) touch_byte(toucher, *region, byte + i);
 }
+
+Manner manner_of(Kind kind) { return kind == Kind::read ? PLAIN_READ : PLAIN_WRITE; }
 
 Stamp stamp_of(const Thread& thread) { return {thread.clocks.agent, thread.clocks.clock, false}; }
 
@@ -187,16 +208,17 @@ void touch(const void* address, size_t size, Kind kind, bool aligned, const void
     Thread& thread = *running();
     if (thread.fiber->holds(address)) return;
     if (execution.random() && one_in(execution.request.preempt_every)) give_way(one_in(2));
-    touch({thread, stamp_of(thread), Place::of_code(instruction), kind}, address, size, aligned ? size : 1);
+    touch({thread, stamp_of(thread), Place::of_code(instruction), manner_of(kind)}, address, size, aligned ? size : 1);
 }
 
-void touch_atomically(const void* address, size_t size, Kind kind, Where where) {
+void touch_atomically(const void* address, size_t size, Access access, Where where) {
     const Thread& thread = *running();
-    touch({thread, stamp_of(thread), Place::of_site(where, true), kind}, address, size, size);
+    const Manner manner{.writes = access != Access::load, .atomic = true, .reads = access != Access::store};
+    touch({thread, stamp_of(thread), Place::of_site(where), manner}, address, size, size);
 }
 
 void touch_by_engine(Stamp stamp, const void* address, size_t size, Kind kind, Where where) {
-    touch({*running(), stamp, Place::of_site(where, false), kind}, address, size, 1);
+    touch({*running(), stamp, Place::of_site(where), manner_of(kind)}, address, size, 1);
 }
 
 }  // namespace cuda_on_cpu::checker

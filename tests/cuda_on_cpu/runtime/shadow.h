@@ -1,7 +1,7 @@
 // What is remembered of each byte that a launch may touch.
 //
-// A byte keeps its last write and the reads since. Reads by lanes of one warp at one clock share an entry, so that a
-// block that reads the same word together costs an entry for each warp.
+// A byte keeps its last plain write, and the reads and atomic accesses since. Those by lanes of one warp at one clock
+// share an entry, so that a block that reads the same word together costs an entry for each warp.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,11 @@ namespace cuda_on_cpu::checker {
 class Place {
   public:
     static Place of_code(const void* instruction);
-    static Place of_site(Where where, bool atomic);
-    bool atomic() const { return bits_ & ATOMIC; }
+    static Place of_site(Where where);
     std::string describe() const;
 
   private:
-    static constexpr uint32_t ATOMIC = 1u << 31, SITE = 1u << 30;
+    static constexpr uint32_t SITE = 1u << 31;
     uint32_t bits_ = 0;
 };
 
@@ -31,17 +30,24 @@ struct Write {
     Place place;
 };
 
-struct Reads {
+// What an access does, as far as it matters for who may come next.
+struct Manner {
+    bool writes : 1, atomic : 1, reads : 1;
+    bool operator==(const Manner&) const = default;
+};
+
+struct Accesses {
     uint32_t warp_plus_1;  // 0: none
     uint32_t lanes;
     Clock clock;
     Place place;
+    Manner manner;
 };
 
 struct Cell {
     Write write;
-    Reads reads;
-    uint32_t more_reads;  // number of a list of further entries, or 0
+    Accesses since;
+    uint32_t more;  // number of a list of further accesses, or 0
 };
 
 // Neighbouring bytes that may be touched together: an array, or a variable in shared memory.

@@ -11,19 +11,26 @@ constexpr uint64_t ABSENT = ~0ull;  // NaN or -1: what a shuffle gets from a lan
 
 const char* name_of(WarpOperation operation) {
     switch (operation) {
-        case WarpOperation::sync: return "__syncwarp";
-        case WarpOperation::shuffle: return "__shfl_sync";
-        case WarpOperation::ballot: return "__ballot_sync";
-        case WarpOperation::any: return "__any_sync";
-        case WarpOperation::all: return "__all_sync";
-        case WarpOperation::match: return "__match_any_sync";
-        default: return "__reduce_sync";
+        case WarpOperation::sync:
+            return "__syncwarp";
+        case WarpOperation::shuffle:
+            return "__shfl_sync";
+        case WarpOperation::ballot:
+            return "__ballot_sync";
+        case WarpOperation::any:
+            return "__any_sync";
+        case WarpOperation::all:
+            return "__all_sync";
+        case WarpOperation::match:
+            return "__match_any_sync";
+        default:
+            return "__reduce_sync";
     }
 }
 
 void demand_convergence(const Thread& thread, const Thread& other) {
-    const bool same = thread.mask == other.mask && thread.operation == other.operation &&
-                      thread.at.line() == other.at.line();
+    const bool same =
+        thread.mask == other.mask && thread.operation == other.operation && thread.at.line() == other.at.line();
     if (same) return;
     fail("warp divergence: lane %u is in %s with mask %08x at %s, lane %u in %s with mask %08x at %s", thread.lane,
          thread.doing, thread.mask, describe(thread.at).c_str(), other.lane, other.doing, other.mask,
@@ -33,14 +40,22 @@ void demand_convergence(const Thread& thread, const Thread& other) {
 uint32_t reduce(WarpOperation operation, uint32_t a, uint32_t b) {
     const auto signed_a = static_cast<int32_t>(a), signed_b = static_cast<int32_t>(b);
     switch (operation) {
-        case WarpOperation::add: return a + b;
-        case WarpOperation::min_signed: return signed_a < signed_b ? a : b;
-        case WarpOperation::max_signed: return signed_a > signed_b ? a : b;
-        case WarpOperation::min_unsigned: return a < b ? a : b;
-        case WarpOperation::max_unsigned: return a > b ? a : b;
-        case WarpOperation::bit_and: return a & b;
-        case WarpOperation::bit_or: return a | b;
-        default: return a ^ b;
+        case WarpOperation::add:
+            return a + b;
+        case WarpOperation::min_signed:
+            return signed_a < signed_b ? a : b;
+        case WarpOperation::max_signed:
+            return signed_a > signed_b ? a : b;
+        case WarpOperation::min_unsigned:
+            return a < b ? a : b;
+        case WarpOperation::max_unsigned:
+            return a > b ? a : b;
+        case WarpOperation::bit_and:
+            return a & b;
+        case WarpOperation::bit_or:
+            return a | b;
+        default:
+            return a ^ b;
     }
 }
 
@@ -58,9 +73,8 @@ struct Brought {
     uint64_t reduced(WarpOperation operation) const {
         const unsigned first = static_cast<unsigned>(__builtin_ctz(lanes));
         auto sum = static_cast<uint32_t>(by(first));
-        for_each_lane(lanes & ~(1u << first), [&](unsigned lane) {
-            sum = reduce(operation, sum, static_cast<uint32_t>(by(lane)));
-        });
+        for_each_lane(lanes & ~(1u << first),
+                      [&](unsigned lane) { sum = reduce(operation, sum, static_cast<uint32_t>(by(lane))); });
         return sum;
     }
 };
@@ -80,15 +94,25 @@ void give_to_all(Warp& warp, unsigned lanes, uint64_t result) {
 void carry_out(WarpOperation operation, Warp& warp, unsigned lanes) {
     const Brought brought{warp, lanes};
     switch (operation) {
-        case WarpOperation::sync: break;
-        case WarpOperation::shuffle: shuffle(warp, lanes); break;
-        case WarpOperation::ballot: give_to_all(warp, lanes, brought.equal_to(1)); break;
-        case WarpOperation::any: give_to_all(warp, lanes, brought.equal_to(1) != 0); break;
-        case WarpOperation::all: give_to_all(warp, lanes, brought.equal_to(1) == lanes); break;
+        case WarpOperation::sync:
+            break;
+        case WarpOperation::shuffle:
+            shuffle(warp, lanes);
+            break;
+        case WarpOperation::ballot:
+            give_to_all(warp, lanes, brought.equal_to(1));
+            break;
+        case WarpOperation::any:
+            give_to_all(warp, lanes, brought.equal_to(1) != 0);
+            break;
+        case WarpOperation::all:
+            give_to_all(warp, lanes, brought.equal_to(1) == lanes);
+            break;
         case WarpOperation::match:
             for_each_lane(lanes, [&](unsigned lane) { warp.lanes[lane]->result = brought.equal_to(brought.by(lane)); });
             break;
-        default: give_to_all(warp, lanes, brought.reduced(operation));
+        default:
+            give_to_all(warp, lanes, brought.reduced(operation));
     }
 }
 
@@ -115,8 +139,8 @@ uint64_t warp_operation(WarpOperation operation, unsigned mask, uint64_t value, 
     Warp& warp = *thread.warp;
     park(name_of(operation), where);
     if (!(mask >> thread.lane & 1)) {
-        fail("%s at %s: the calling lane %u is not in its mask %08x", thread.doing, describe(where).c_str(), thread.lane,
-             mask);
+        fail("%s at %s: the calling lane %u is not in its mask %08x", thread.doing, describe(where).c_str(),
+             thread.lane, mask);
     }
     thread.mask = mask;
     thread.operation = operation;
