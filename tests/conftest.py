@@ -129,7 +129,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--seeds", type=int, default=1, help="schedules that each call of backend emulated runs under")
     parser.addoption("--schedule", help='the one schedule of backend emulated, as a failure names it: "random:17"')
-    parser.addoption("--checking", action="store_true", help="backend emulated looks for races, at a tenth of the speed")
+    parser.addoption("--checking", action="store_true", help="backend emulated looks for races too")
     parser.addoption("--large", action="store_true", help="run the tests that need gigabytes of memory too")
 
 

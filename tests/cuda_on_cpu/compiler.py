@@ -33,7 +33,7 @@ _COMMON = (
     "-fvisibility=hidden",
 )
 # The runtime throws nothing, but its containers might.
-_RUNTIME = tuple(flag for flag in _COMMON if flag != "-fno-exceptions") + ("-O2",)
+_RUNTIME = (*(flag for flag in _COMMON if flag != "-fno-exceptions"), "-O2")
 _KERNEL = (
     *_COMMON,
     "-mtls-dialect=gnu",
@@ -181,13 +181,13 @@ def _build(target: Path, arguments: list[str]) -> None:
 
 
 def _run(arguments: list[str]) -> None:
-    done = subprocess.run([_gcc(), *arguments], capture_output=True, text=True)
+    done = subprocess.run([_gcc(), *arguments], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
         raise _explain(done.stderr)
 
 
 def _explain(log: str) -> CompileError:
-    unknown = re.search(r"error: ['‘]([^'’]+)['’] (?:was not declared|has not been declared|is not a member)", log)
+    unknown = re.search(r"error: '([^']+)' (?:was not declared|has not been declared|is not a member)", log)
     if unknown:
         return Unsupported(f"{unknown[1]} is not known to the CPU executor; it would stand in {INCLUDE.name}/\n{log}")
     missing = re.search(r"fatal error: (\S+): No such file", log)

@@ -17,7 +17,7 @@ from cuda_on_cpu.elf import SharedLayout, shared_layout, source_line
 from cuda_on_cpu.errors import KernelFault, LaunchError
 from cuda_on_cpu.launch import Geometry, KernelDescription, Request, SharedVariable, Size
 from cuda_on_cpu.memory import DeviceArray, address_of
-from cuda_on_cpu.schedule import ORDERS, Schedule
+from cuda_on_cpu.schedule import IN_ORDER, ORDERS, Schedule
 
 # A launch of the tests takes milliseconds; what takes this long does not end.
 TIMEOUT_S = 60
@@ -74,7 +74,7 @@ class Kernel:
         shared_bytes: int = 0,
         cluster: Size | None = None,
         cooperative: bool = False,
-        schedule: Schedule = Schedule(),
+        schedule: Schedule = IN_ORDER,
         arrays: Mapping[str, np.ndarray] | None = None,
         timeout_s: int = TIMEOUT_S,
     ) -> int:
@@ -110,8 +110,9 @@ class Kernel:
         arrays: Mapping[str, np.ndarray],
         timeout_s: int,
     ) -> None:
-        regions = [launch.Array(first, size, name.encode(), written)
-                   for first, size, name, written in launch.regions(arrays)]
+        regions = [
+            launch.Array(first, size, name.encode(), written) for first, size, name, written in launch.regions(arrays)
+        ]
         variables = _shared_variables(self.module.layout, shared_bytes)
         pointers = (ctypes.c_void_p * (len(packed) + 1))(*(ctypes.addressof(value) for value in packed))
         request = Request(

@@ -31,10 +31,11 @@ class Schedule:
         return f"{self.order}:{self.seed}" if self.order == "random" else self.order
 
 
+IN_ORDER, REVERSED = Schedule("in order"), Schedule("reversed")
+
+
 def schedules(count: int, first_seed: int = 0) -> list[Schedule]:
     """`count` of them: in order, reversed, then random ones; a single one is any of these, by the seed."""
     if count == 1:
-        return [(Schedule("in order"), Schedule("reversed"))[first_seed % 5] if first_seed % 5 < 2 else
-                Schedule("random", first_seed)]
-    fixed = [Schedule("in order"), Schedule("reversed")]
-    return [*fixed, *(Schedule("random", first_seed + i) for i in range(count - 2))]
+        return [{0: IN_ORDER, 1: REVERSED}.get(first_seed % 5, Schedule("random", first_seed))]
+    return [IN_ORDER, REVERSED, *(Schedule("random", first_seed + i) for i in range(count - 2))]
