@@ -14,6 +14,8 @@ namespace cuda_on_cpu::checker {
 void begin_launch();
 void end_launch();
 void begin_block(Block& block);
+void begin_clocks();
+void begin_clocks(Block& block);
 
 // Ordering.
 void open_barrier(std::span<Thread* const> threads);
@@ -30,6 +32,7 @@ void pass_on(Thread& thread, const void* address, Access access, Order order, Sc
 enum class Engine : uint8_t { load, store_reads, store_writes };
 Agent engine_of(const Thread& thread, Engine engine);
 Agent new_engine();
+bool is_thread(Agent agent);
 // The fence between ordinary accesses and those of the async proxy.
 void fence_proxy(Thread& thread);
 bool fenced_for_engines(const Thread& issuer, Agent writer, Clock clock);

@@ -1,5 +1,6 @@
 #include "failure.h"
 
+#include <dlfcn.h>
 #include <sys/time.h>
 #include <ucontext.h>
 
@@ -119,7 +120,12 @@ std::string describe(const Thread& thread) {
     return format("block (%u,%u,%u) thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
 }
 
-std::string describe_code(const void* instruction) { return format("<code %p>", instruction); }
+std::string describe_code(const void* instruction) {
+    Dl_info info{};
+    if (!dladdr(instruction, &info)) return "an unknown place";
+    const auto offset = static_cast<const char*>(instruction) - static_cast<const char*>(info.dli_fbase);
+    return format("<code %s %td>", info.dli_fname, offset);
+}
 
 void fail(const char* pattern, ...) {
     va_list list;

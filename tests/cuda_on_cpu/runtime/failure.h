@@ -11,7 +11,7 @@ namespace cuda_on_cpu {
 std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string describe(const Where& where);
 std::string describe(const Thread& thread);
-// An address of code, which Python replaces by file and line.
+// The file and offset of code, which Python replaces by file and line of the source.
 std::string describe_code(const void* instruction);
 
 // fail() with the threads that wait, and where.

@@ -8,10 +8,6 @@
 
 namespace cuda_on_cpu::checker {
 
-bool is_thread(Agent agent);
-void begin_clocks();
-void begin_clocks(Block& block);
-
 namespace {
 
 // Accesses beyond the first of each byte; list 0 stays empty.
