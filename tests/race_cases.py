@@ -1,0 +1,569 @@
+"""Small calls that between them reach every kernel, and every way in which the threads of one meet.
+
+A case runs a public function of cudml, or launches one kernel, and compares with NumPy. test_races.py looks for races
+in all of them; mutants.py plants defects that some of them must show. Sizes lie at and around the edges of chunks (16
+bytes), rows (32 chunks) and tiles (1024 chunks); complex128 and int64 have the smallest tiles.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+from cuda_on_cpu import DeviceArray, Kernel, Module, Schedule, device_array
+from cuda_on_cpu.backend import EmulatedBackend
+from cuda_on_cpu.memory import empty
+from layouts import place
+from reference import scan_reference
+
+import cudml
+from cudml.backend import register
+from cudml.cuda.sources import kernels_folder
+from cudml.modulus import fmod
+from cudml.normalization import batch_norm, group_norm, layer_norm, mean_var, mean_variance_normalization
+from cudml.plan import make_plan
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.spec import Scan
+from cudml.scan import segmented_cumprod, segmented_cumsum
+
+#: The library's kernels, and those that show what the executor can do.
+LIBRARY = kernels_folder()
+EXECUTOR = Path(__file__).parent / "cuda_on_cpu" / "kernels"
+
+AsArray: TypeAlias = Callable[[Any], Any]
+Arrays: TypeAlias = tuple[np.ndarray, ...]
+
+
+class RaceArray(DeviceArray):
+    """An array of the executor, of a type of its own: its backend is that of the case that runs."""
+
+
+def asarray(values: Any) -> RaceArray:
+    return device_array(values).view(RaceArray)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a public function; `compute` gets a function that makes arrays."""
+
+    name: str
+    compute: Callable[[AsArray], Any]
+    expected: Callable[[], Arrays]
+    tolerance: float = 0.0
+
+    def run(self, schedules: Sequence[Schedule], checking: bool, kernels: Path = LIBRARY) -> None:
+        """Raises KernelFault or AssertionError unless results are right, and the same to the bit."""
+        self.run_on(EmulatedBackend(checking=checking, schedules=list(schedules), kernels=kernels))
+
+    def run_on(self, backend: EmulatedBackend) -> None:
+        assert_right(self.results_of(backend), self.expected(), self.tolerance)
+
+    def results_of(self, backend: EmulatedBackend) -> Arrays:
+        register(RaceArray, backend)
+        result = self.compute(asarray)
+        return tuple(map(np.array, result if isinstance(result, tuple) else (result,)))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of one kernel of a file; `launch` makes the arguments anew each time and returns the results."""
+
+    name: str
+    file: str
+    kernel: str
+    launch: Callable[[Kernel, Schedule], Any]
+    expected: Callable[[], Arrays]
+    tolerance: float = 0.0
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = EXECUTOR
+
+    def run(self, schedules: Sequence[Schedule], checking: bool, kernels: Path | None = None) -> None:
+        """Raises KernelFault or AssertionError unless results are right under every schedule."""
+        constants = tuple((name, str(value)) for name, value in self.constants.items())
+        kernel = compiled((kernels or self.folder) / self.file, constants, self.kernel, checking)
+        for schedule in schedules:
+            assert_right((np.array(self.launch(kernel, schedule)),), self.expected(), self.tolerance)
+
+
+Case: TypeAlias = Call | Launch
+
+
+@cache
+def compiled(path: Path, constants: tuple[tuple[str, str], ...], name: str, checking: bool) -> Kernel:
+    return Module(path, constants, checking=checking, names=(name,)).kernel(name)
+
+
+def assert_right(results: Arrays, expected: Arrays, tolerance: float) -> None:
+    """`tolerance` is relative to 1 or the expected value, whichever is larger."""
+    for got, wanted in zip(results, expected, strict=True):
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    """Any integers; floats that are small whole numbers, so that every order of additions gives the same sums."""
+    random, dtype = np.random.default_rng([*shape, seed]), np.dtype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return random.integers(info.min, info.max, shape, dtype, endpoint=True)
+    whole = random.integers(-4, 5, shape).astype(np.float64)
+    return (whole + 1j * random.integers(-4, 5, shape) if dtype.kind == "c" else whole).astype(dtype)
+
+
+def factors(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Odd integers, or complex numbers that are powers of the imaginary unit."""
+    if np.dtype(dtype).kind == "c":
+        return np.array([1, 1j, -1, -1j])[np.random.default_rng(shape).integers(0, 4, shape)].astype(dtype)
+    return values(shape, dtype) | 1
+
+
+def laid_out(make: AsArray, array: np.ndarray, pattern: str) -> Any:
+    """The array in memory of the executor, as layouts.py names it."""
+    return place(SimpleNamespace(asarray=make), array, pattern)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Scans
+
+
+def scan(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    axis: int | None = -1,
+    operation: str = "sum",
+    stored: Any = None,
+    pattern: str = "contiguous",
+    out_pattern: str = "",
+    **options: bool,
+) -> Call:
+    """Running sums or products in `dtype` of elements stored in another; "same" as `out_pattern` is in place."""
+    source = (values if operation == "sum" else factors)(shape, stored or dtype)
+    function = {"sum": cudml.cumulative_sum, "product": cudml.cumulative_prod}[operation]
+    if axis is None:
+        function = cudml.cumsum
+
+    def compute(make: AsArray) -> Any:
+        a, out = laid_out(make, source, pattern), None
+        if out_pattern:
+            out = a if out_pattern == "same" else laid_out(make, np.zeros_like(source, dtype), out_pattern)
+        return function(a, axis=axis, dtype=dtype, out=out, **options)
+
+    def expected() -> Arrays:
+        named = {"initial" if key == "include_initial" else key: value for key, value in options.items()}
+        result, _ = scan_reference(operation, source, dtype, axis, **named)
+        return (result.astype(dtype),)
+
+    return Call(name, compute, expected)
+
+
+def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any = np.int32, **options: Any) -> Call:
+    """A scan in segments that begin at `starts`, of which some may be the same: a segment without elements."""
+    operation = options.pop("operation", "sum")
+    source = values((n,), dtype) if operation == "sum" else factors((n,), dtype)
+    offsets = np.array([0, *starts, n], offset)
+    function = {"sum": segmented_cumsum, "product": segmented_cumprod}[operation]
+
+    def expected() -> Arrays:
+        parts = [
+            scan_reference(operation, source[first:end], dtype, **options)[0]
+            for first, end in itertools.pairwise(offsets)
+        ]
+        return (np.concatenate(parts).astype(dtype),)
+
+    return Call(name, lambda make: function(make(source), make(offsets), dtype=dtype, **options), expected)
+
+
+def carries(name: str, lines: int, tiles: int, dtype: Any = np.int64) -> Launch:
+    """The launch between the two passes, by itself: lines of so many tiles would have millions of elements."""
+    itemsize, chunk = np.dtype(dtype).itemsize, VECTOR_BYTES // np.dtype(dtype).itemsize
+    length = (tiles - 1) * 1024 * chunk + 1
+    line = ArrayLayout((lines, length), (length * itemsize, itemsize), np.dtype(dtype), VECTOR_BYTES)
+    plan = make_plan(Scan("sum", np.dtype(dtype), 1), {"input": line, "output": line})
+    step = next(step for step in plan.launches if step.kernel == "scan_carries")
+    aggregates = values((lines, tiles), dtype)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result = empty((lines, tiles + 1), np.dtype(dtype), uninitialised=True)
+        arguments = (device_array(aggregates), result, step.arguments[-1].packed())
+        kernel(step.grid, step.block, arguments, schedule=schedule)
+        return result[:, 1:]
+
+    return Launch(
+        name,
+        plan.source,
+        step.kernel,
+        launch,
+        lambda: (np.cumsum(aggregates, axis=1),),
+        constants=dict(plan.constants),
+        folder=LIBRARY,
+    )
+
+
+ROWS = [
+    scan("a line in chunks", (99,), np.int32),
+    scan("rows of one warp", (9, 97), np.int32),
+    scan("rows of two warps", (5, 129), np.int32),
+    scan("rows of four warps", (3, 500), np.int32),
+    scan("rows of eight warps", (3, 1001), np.int32),
+    scan("rows of eight warps, twice", (2, 1025), np.int32),
+    scan("rows of a whole tile", (2, 4096), np.int32),
+    scan("rows of a tile but one", (2, 1023), np.complex128),
+    scan("rows of a tile", (2, 1024), np.complex128),
+    scan("rows of a tile and one", (2, 1025), np.complex128),
+    scan("rows of two tiles and one", (3, 2049), np.complex128),
+    scan("rows of full tiles", (3, 4096), np.int64),
+    scan("rows of many tiles", (1, 20 * 2048 + 3), np.int64),
+    scan("rows backwards", (2, 4096), np.int64, reverse=True),
+    scan("rows backwards, not in chunks", (2, 4099), np.int64, reverse=True),
+    scan("rows exclusive", (1, 4097), np.float32, exclusive=True),
+    scan("rows exclusive, backwards", (2, 2050), np.int64, exclusive=True, reverse=True),
+    scan("rows with an initial value", (2, 2049), np.int64, include_initial=True),
+    scan("rows backwards with an initial value", (9, 40), np.int64, include_initial=True, reverse=True),
+    scan("rows of products", (1, 1025), np.complex128, operation="product"),
+    scan("rows of halves", (1, 8193), np.float16),
+    scan("rows of bytes", (1, 16385), np.int8),
+    scan("rows of bytes summed in int64", (2, 2049), np.int64, stored=np.int8),
+    scan("rows shifted by a byte", (3, 600), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"),
+    scan("rows shifted by an element", (3, 300), np.int64, pattern="offset by an element"),
+    scan("rows of every second", (2, 700), np.int32, pattern="every second", out_pattern="every second"),
+    scan("rows of padded lines", (4, 301), np.int32, pattern="padded lines", out_pattern="padded lines"),
+    scan("rows in place", (2, 2051), np.int64, out_pattern="same"),
+    scan("flattened", (40, 60), np.int32, axis=None, pattern="transposed"),
+]
+
+SEGMENTED = [
+    segmented("segments in a tile", 700, np.int32, [1, 1, 2, 31, 32, 33, 350, 699]),
+    segmented("segments over tiles", 9000, np.int32, [5, 4096, 4097, 8192, 8192, 8999]),
+    segmented("segments backwards", 4100, np.int64, [4, 2050, 2052, 2052, 4099], np.int64, reverse=True),
+    segmented("segments exclusive", 5000, np.int32, [904, 905, 4096], exclusive=True),
+    segmented("segments of products", 2100, np.int64, [1000, 2048], operation="product"),
+    segmented("many segments", 3000, np.int64, [*range(1, 3000, 3)], np.uint16),
+]
+
+COLUMNS = [
+    scan("columns", (200, 40), np.int64, axis=0),
+    scan("columns of two tiles", (2049, 9), np.int64, axis=0),
+    scan("columns of two tiles, exclusive", (2050, 8), np.int64, axis=0, exclusive=True),
+    scan("columns backwards", (65, 300), np.int32, axis=0, reverse=True),
+    scan("columns with an initial value", (64, 257), np.int32, axis=0, include_initial=True),
+    scan("columns of products", (1025, 8), np.complex128, axis=0, operation="product"),
+    scan("columns inside", (3, 70, 50), np.int32, axis=1, pattern="every second line"),
+    scan("short lines", (300, 20), np.int64),
+]
+
+CARRIES = [
+    carries("carries of two tiles", 3, 2),
+    carries("carries of a block of tiles", 2, 1024),
+    carries("carries of two blocks of tiles", 2, 1025),
+    carries("carries of three blocks of tiles", 1, 2 * 1024 + 31, np.complex128),
+    carries("carries of a group of blocks", 1, 32 * 1024 + 1),
+]
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Normalization
+
+
+def floats(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([*shape, seed]).normal(2, 3, shape).astype(dtype)
+
+
+def normalized(x: np.ndarray, axes: tuple[int, ...], epsilon: float = 1e-5) -> np.ndarray:
+    wide = x.astype(np.float64)
+    variance = wide.var(axis=axes, keepdims=True)
+    return (wide - wide.mean(axis=axes, keepdims=True)) / np.sqrt(variance + epsilon)
+
+
+TOLERANCE = {np.float16: 4e-3, np.float32: 4e-6, np.float64: 1e-12}
+
+
+def normalization(
+    name: str, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...], pattern: str = "contiguous", out: str = ""
+) -> Call:
+    """Without scale, bias and activation; "same" as `out` is in place."""
+    x = floats(shape, dtype)
+
+    def compute(make: AsArray) -> Any:
+        source = laid_out(make, x, pattern)
+        target = source if out == "same" else laid_out(make, np.zeros_like(x), out) if out else None
+        return mean_variance_normalization(source, axes=axes, out=target)
+
+    return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype])
+
+
+def moments(name: str, shape: tuple[int, ...], dtype: Any, axis: int | None, correction: float = 0) -> Call:
+    x = floats(shape, dtype)
+
+    def expected() -> Arrays:
+        if x.size == 0:
+            return (np.full(shape[0], np.nan),) * 2
+        return x.mean(axis, dtype=np.float64), x.var(axis, dtype=np.float64, ddof=correction)
+
+    return Call(
+        name, lambda make: mean_var(make(x), axis, correction=correction), expected, 8 * TOLERANCE.get(dtype, 1e-12)
+    )
+
+
+def affine(name: str, shape: tuple[int, ...], function: str) -> Call:
+    """Scale, bias and an activation: rows that end with arrays of their own, or channels."""
+    x = floats(shape, np.float32)
+    channels = shape[-1] if function == "layer_norm" else shape[1]
+    scale, bias = floats((channels,), np.float32, 1), floats((channels,), np.float32, 2)
+
+    def compute(make: AsArray) -> Any:
+        options = {"weight": make(scale), "bias": make(bias), "activation": "relu"}
+        if function == "layer_norm":
+            return layer_norm(make(x), shape[-1], **options)
+        if function == "group_norm":
+            return group_norm(make(x), 2, **options)
+        return batch_norm(make(x), return_statistics=True, **options)
+
+    def expected() -> Arrays:
+        if function == "layer_norm":
+            return (np.maximum(normalized(x, (1,)) * scale + bias, 0),)
+        over = (1, -1) + (1,) * (len(shape) - 2)
+        if function == "group_norm":
+            y = normalized(x.reshape(shape[0], 2, -1), (2,)).reshape(shape)
+            return (np.maximum(y * scale.reshape(over) + bias.reshape(over), 0),)
+        axes = (0, *range(2, len(shape)))
+        y = np.maximum(normalized(x, axes) * scale.reshape(over) + bias.reshape(over), 0)
+        return y, x.mean(axes, dtype=np.float64), x.var(axes, dtype=np.float64)
+
+    return Call(name, compute, expected, 2e-5)
+
+
+def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
+    x = floats(shape, np.float32)
+    return Call(
+        name,
+        lambda make: mean_variance_normalization(make(x), 2.0, -1.0, axes=(1,), activation="sigmoid"),
+        lambda: (1 / (1 + np.exp(1 - 2 * normalized(x, (1,)))),),
+        1e-5,
+    )
+
+
+SMALL_GROUPS = [
+    normalization("groups of one warp", (9, 100), np.float32, (1,)),
+    normalization("groups of two warps", (5, 129), np.float32, (1,)),
+    normalization("groups of four warps", (3, 500), np.float32, (1,)),
+    normalization("groups of eight warps", (2, 1001), np.float32, (1,)),
+    normalization("groups of eight warps, twice", (2, 1025), np.float32, (1,)),
+    normalization("groups of a tile", (2, 2048), np.float64, (1,)),
+    normalization("groups in place", (3, 600), np.float32, (1,), out="same"),
+    normalization("groups of halves", (2, 1500), np.float16, (1,)),
+    normalization("groups shifted by a byte", (3, 150), np.float32, (1,), "offset by a byte", "offset by a byte"),
+    normalization("groups over two axes", (4, 6, 50), np.float32, (0, 2)),
+    affine("layer norm", (5, 70), "layer_norm"),
+    affine("group norm", (2, 6, 9), "group_norm"),
+    affine("batch norm", (2, 3, 130), "batch_norm"),
+    scaled_by_numbers("scale and bias as numbers", (3, 200)),
+    moments("moments", (3, 90), np.float32, 1, correction=1),
+]
+
+LARGE_GROUPS = [
+    normalization("large groups", (3, 2049), np.float64, (1,)),
+    normalization("large groups in place", (1, 4097), np.float32, (1,), out="same"),
+    moments("moments of many tiles", (3, 4100), np.float64, 1),
+    moments("moments of more tiles than lanes", (1, 33 * 2048 + 1), np.float64, 1),
+    moments("moments of nothing", (3, 0), np.float64, 1),
+    normalization("groups in columns", (80, 40), np.float32, (0,)),
+    moments("large groups in columns", (2049, 33), np.float64, 0),
+    normalization("short groups", (300, 7), np.float32, (1,)),
+    affine("batch norm in columns", (90, 40), "batch_norm"),
+]
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Modulus
+
+
+def modulus(
+    name: str,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    dtype: Any,
+    pattern: str = "contiguous",
+    out: str = "contiguous",
+) -> Call:
+    """The first operand lies in `pattern`, the result in `out` or, if that is "same", where the first operand is."""
+    first, second = values(shapes[0], dtype), values(shapes[1], dtype, seed=1)
+    if np.dtype(dtype).kind in "iu":
+        second |= 1
+    else:
+        second += 0.25
+
+    def compute(make: AsArray) -> Any:
+        x = laid_out(make, first, pattern)
+        shape = np.broadcast_shapes(*shapes)
+        target = x if out == "same" else laid_out(make, np.zeros(shape, dtype), out)
+        return fmod(x, make(second), out=target)
+
+    return Call(name, compute, lambda: (np.fmod(first, second),))
+
+
+def by_number(name: str, n: int, swapped: bool = False) -> Call:
+    x = values((n,), np.int32) | 1
+    if swapped:
+        return Call(name, lambda make: fmod(1_000_000_007, make(x)), lambda: (np.fmod(np.int32(1_000_000_007), x),))
+    return Call(name, lambda make: fmod(make(x), 7), lambda: (np.fmod(x, 7),))
+
+
+MODULI = [
+    modulus("modulus in packs", ((4097,), (4097,)), np.int8),
+    modulus("modulus of whole packs", ((2048,), (2048,)), np.float32),
+    modulus("modulus of many blocks", ((40_001,), (40_001,)), np.int8),
+    modulus("modulus in place", ((1027,), (1027,)), np.int32, out="same"),
+    modulus("modulus of every second", ((515,), (515,)), np.int32, "every second"),
+    modulus("modulus shifted by a byte", ((515,), (515,)), np.int32, "offset by a byte", "offset by a byte"),
+    modulus("modulus of a broadcast row", ((30, 17), (17,)), np.int32),
+    modulus("modulus of a broadcast column", ((30, 17), (30, 1)), np.float32, "transposed"),
+    by_number("modulus by a number", 1023),
+    by_number("modulus of a number", 1025, swapped=True),
+]
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Kernels of the executor's own tests: what the library does not do yet
+
+
+def chained_scan(name: str, count: int, all_at_once: bool = False) -> Launch:
+    """In one pass: tiles of 128 look back for the sum of those before, a few of them or all at a time."""
+    source, tiles = values((count,), np.int32), -(-count // 128)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result, states = empty((count,), np.int32), device_array(np.zeros(tiles, np.uint64))
+        arguments = (device_array(source), result, states, device_array(np.zeros(1, np.uint32)), np.int32(count))
+        kernel(tiles, 64, arguments, cooperative=all_at_once, schedule=schedule)
+        return result
+
+    constants = {"VALUE": "int", "THREADS": 64, "ITEMS": 2}
+    sums = np.cumsum(source, dtype=np.int32)
+    return Launch(name, "chained_scan.cu", "chained_scan", launch, lambda: (sums,), constants=constants)
+
+
+def tile_stream(name: str, count: int, blocks: int, workers: int, vectors: int, stages: int, ahead: int) -> Launch:
+    """A ring of bulk loads, and a warp that folds what all blocks publish."""
+    tile, source = workers * vectors * 128, values((count,), np.int32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result, published = empty((count,), np.int32), device_array(np.full(-(-count // tile), 1 << 32, np.uint64))
+        arguments = (device_array(source), result, published, np.uint32(2), np.int32(count))
+        threads, shared_bytes = (workers + 2) * 32, stages * tile * 4
+        kernel(blocks, threads, arguments, shared_bytes=shared_bytes, cooperative=True, schedule=schedule)
+        return result
+
+    constants = {"VALUE": "int", "WORKERS": workers, "VECTORS": vectors, "STAGES": stages, "AHEAD": ahead}
+    sums = np.cumsum(source, dtype=np.int32)
+    return Launch(name, "tile_stream.cu", "tile_stream", launch, lambda: (sums,), constants=constants)
+
+
+def staged_copy(name: str, count: int, blocks: int) -> Launch:
+    source = values((count,), np.int32)
+    turned = np.concatenate([source[first : first + 256][::-1] for first in range(0, count, 256)])
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result = empty((count,), np.int32)
+        kernel(blocks, 64, (device_array(source), result, np.int32(count)), schedule=schedule)
+        return result
+
+    return Launch(name, "staged_copy.cu", "staged_copy", launch, lambda: (turned,))
+
+
+def last_block_sum() -> Launch:
+    source = values((3000,), np.float32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result, partial = empty((1,), np.float32), empty((7,), np.float32, uninitialised=True)
+        finished = device_array(np.zeros(1, np.uint32))
+        kernel(7, 96, (device_array(source), partial, finished, result, np.int32(source.size)), schedule=schedule)
+        return result
+
+    return Launch("sum by the last block", "last_block_sum.cu", "last_block_sum", launch, lambda: (source.sum()[None],))
+
+
+def two_block_sums() -> Launch:
+    source = values((1000,), np.float32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result = empty((2,), np.float32)
+        kernel(1, 256, (device_array(source), result, np.int32(source.size)), schedule=schedule)
+        return result
+
+    sums = np.array([source.sum(), np.square(source).sum()])
+    return Launch("two sums of a block", "last_block_sum.cu", "moments", launch, lambda: (sums,))
+
+
+def grid_mean() -> Launch:
+    source = floats((1500,), np.float32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result, sums = device_array(source), empty((5,), np.float64, uninitialised=True)
+        kernel(5, 64, (result, sums, np.int32(source.size)), cooperative=True, schedule=schedule)
+        return result
+
+    centred = source - source.mean(dtype=np.float64)
+    return Launch("mean over the grid", "grid_mean.cu", "grid_mean", launch, lambda: (centred,), 1e-6)
+
+
+def sums_of_eight() -> Launch:
+    source = values((256,), np.int32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result = empty((32,), np.int32)
+        kernel(2, 128, (device_array(source), result), schedule=schedule)
+        return result
+
+    sums = source.reshape(-1, 8).sum(axis=1, dtype=np.int32)
+    return Launch("sums by tiles of a warp", "grid_mean.cu", "sums_of_eight", launch, lambda: (sums,))
+
+
+def cluster_histogram() -> Launch:
+    source = np.random.default_rng(0).integers(0, 200, 1500).astype(np.uint32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result = device_array(np.zeros(200, np.uint32))
+        arguments = (device_array(source), result, np.int32(source.size), np.uint32(50))
+        kernel(8, 64, arguments, shared_bytes=200, schedule=schedule)
+        return result
+
+    counts = np.bincount(source, minlength=200)
+    return Launch("histogram of a cluster", "cluster_histogram.cu", "cluster_histogram", launch, lambda: (counts,))
+
+
+def idiom(name: str, file: str, grid: int, block: int, expected: Any, **options: Any) -> Launch:
+    """A kernel of the idioms, whose launches test_cuda_on_cpu_idioms.py has."""
+    wanted = np.asarray(expected, np.int32)
+
+    def launch(kernel: Kernel, schedule: Schedule) -> Any:
+        result, flags = device_array(np.zeros(wanted.size, np.int32)), device_array(np.zeros(8, np.uint64))
+        kernel(grid, block, (result, flags), schedule=schedule, **options)
+        return result
+
+    return Launch(name, file, name, launch, lambda: (wanted,))
+
+
+PATTERNS = [
+    chained_scan("look-back within a window", 5 * 128 + 7),
+    chained_scan("look-back of a few tiles at a time", 40 * 128),
+    chained_scan("look-back over windows", 70 * 128, all_at_once=True),
+    tile_stream("stream of tiles", 7 * 256 + 5, 3, 2, 1, 3, 1),
+    tile_stream("stream of tiles by one block", 5 * 256, 1, 1, 2, 2, 1),
+    tile_stream("stream of more tiles than lanes", 40 * 128, 2, 1, 1, 4, 2),
+    staged_copy("tiles in two buffers", 1001, 2),
+    staged_copy("tiles in two buffers by one block", 1280, 1),
+    last_block_sum(),
+    two_block_sums(),
+    grid_mean(),
+    sums_of_eight(),
+    cluster_histogram(),
+    idiom("chain", "idioms_order.cu", 6, 32, 2 ** np.arange(6)),
+    idiom("block_publishes", "idioms_order.cu", 4, 128, np.tile(np.arange(128), 4), cooperative=True),
+    idiom("spin_lock", "idioms_order.cu", 4, 128, [8]),
+    idiom("store_fenced", "idioms_copies.cu", 1, 128, np.concatenate([np.arange(128), 1000 + np.arange(128)])),
+]
+
+CALLS: list[Call] = [*ROWS, *SEGMENTED, *COLUMNS, *SMALL_GROUPS, *LARGE_GROUPS, *MODULI]
+CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *CARRIES, *PATTERNS]}

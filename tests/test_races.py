@@ -1,0 +1,92 @@
+"""No kernel has a race, a wrong address or a result that depends on the order of its threads.
+
+Every case of race_cases.py runs in the executor's checking mode under several schedules: `--seeds 100` takes that many,
+`--schedule random:17` that one. A fault here is a defect of a kernel, or a false alarm of the executor.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from cuda_on_cpu import Schedule, requirement, schedules
+from cuda_on_cpu.backend import EmulatedBackend
+from race_cases import CALLS, CASES, LIBRARY, Case
+
+from cudml.plan.plan import Plan
+from cudml.plan.shares import LANES, ROWS_OF_TILE, share_of
+
+if requirement():
+    pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)
+
+FEWEST_SCHEDULES = 4
+
+
+def schedules_of(request: pytest.FixtureRequest) -> list[Schedule]:
+    """As the command line says; the random ones differ from case to case and are the same in every run."""
+    option = request.config.getoption
+    if option("--schedule"):
+        return [Schedule.parse(option("--schedule"))]
+    first_seed = zlib.crc32(request.node.nodeid.encode()) % 1_000_000
+    return schedules(max(FEWEST_SCHEDULES, option("--seeds")), first_seed)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_race_and_right_values_under_every_schedule(case: Case, request: pytest.FixtureRequest):
+    case.run(schedules_of(request), checking=True)
+
+
+class PlansOnly(EmulatedBackend):
+    """Notes what would be launched, and launches nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plans: list[Plan] = []
+
+    def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
+        self.plans.append(plan)
+
+
+@pytest.fixture(scope="module")
+def plans() -> list[Plan]:
+    """Of all cases that call the library."""
+    backend = PlansOnly()
+    for case in CALLS:
+        case.results_of(backend)
+    return backend.plans
+
+
+def test_cases_reach_every_kernel(plans: list[Plan]):
+    written = {
+        (path.name, kernel)
+        for path in LIBRARY.glob("*.cu")
+        for kernel in re.findall(r"__global__\s+void(?:\s+__\w+__\([^)]*\))*\s+(\w+)\(", path.read_text())
+    }
+    assert {(plan.source, step.kernel) for plan in plans for step in plan.launches} == written
+
+
+def shares(plans: list[Plan], kernel: str) -> Iterator[tuple[int, int]]:
+    """Warps and rows with which a kernel is launched."""
+    for plan in plans:
+        if any(step.kernel == kernel for step in plan.launches):
+            constants = dict(plan.constants)
+            yield int(constants["WARPS"]), int(constants["ROWS"])
+
+
+@pytest.mark.parametrize("kernel", ["scan_rows", "normalize_tile"])
+def test_cases_share_a_tile_in_every_way(kernel: str, plans: list[Plan]):
+    assert set(shares(plans, kernel)) == {share_of(rows * LANES, 1) for rows in range(1, ROWS_OF_TILE + 1)}
+
+
+@pytest.mark.parametrize("constant", ["REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "COLUMNS", "INPUT_PACKED"])
+def test_cases_take_every_branch(constant: str, plans: list[Plan]):
+    values = {dict(plan.constants).get(constant) for plan in plans}
+    assert values >= {"0", "1"}
+
+
+def test_cases_take_tiles_of_every_number(plans: list[Plan]):
+    """In one launch, and in three."""
+    assert {len(plan.launches) for plan in plans if plan.source == "scan.cu"} == {1, 3}
