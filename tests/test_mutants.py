@@ -1,0 +1,32 @@
+"""Planted defects are found: by the modes that mutants.py names, and by no mode where nothing was planted."""
+
+from __future__ import annotations
+
+import pytest
+from cuda_on_cpu import requirement, schedules
+from mutants import MUTANTS, Mutant
+from race_cases import CASES, LIBRARY
+
+if requirement():
+    pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_defect_is_found_by_every_mode_that_should(mutant: Mutant):
+    assert [mode for mode in mutant.found_by if not any(mutant.findings(mode))] == []
+
+
+@pytest.mark.parametrize("case", sorted({mutant.case for mutant in MUTANTS}))
+def test_nothing_is_found_where_nothing_was_planted(case: str):
+    """In the fast modes; test_races.py sees to the checking one."""
+    CASES[case].run(schedules(4), checking=False)
+
+
+def test_most_defects_stand_in_the_library():
+    in_library = [mutant.folder == LIBRARY for mutant in MUTANTS]
+    assert sum(in_library) > len(MUTANTS) / 2
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_checking_finds_what_depends_on_no_luck():
+    assert [mutant.name for mutant in MUTANTS if "checking" not in mutant.found_by] == ["windows overlap"]
