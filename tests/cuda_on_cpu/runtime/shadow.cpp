@@ -10,14 +10,19 @@ namespace cuda_on_cpu::checker {
 
 namespace {
 
+struct List {
+    std::vector<Accesses> entries;  // by warp
+    bool writes = false;            // one of them does, so a read has to look at all
+};
+
 // Accesses beyond the first of each byte; list 0 stays empty.
-class ListsOfAccesses {
+class Lists {
   public:
     void clear() {
         lists_.assign(1, {});
         unused_.clear();
     }
-    std::vector<Accesses>& operator[](uint32_t number) { return lists_[number]; }
+    List& operator[](uint32_t number) { return lists_[number]; }
     uint32_t add() {
         if (unused_.empty()) {
             lists_.emplace_back();
@@ -29,15 +34,15 @@ class ListsOfAccesses {
     }
     void drop(uint32_t number) {
         if (!number) return;
-        lists_[number].clear();
+        lists_[number] = {};
         unused_.push_back(number);
     }
 
   private:
-    std::vector<std::vector<Accesses>> lists_;
+    std::vector<List> lists_;
     std::vector<uint32_t> unused_;
 };
-ListsOfAccesses lists;
+Lists lists;
 
 // An access under way.
 struct Toucher {
@@ -101,7 +106,9 @@ void demand_order_with_accesses(const Toucher& toucher, const Region& region, co
                     {(accesses.warp_plus_1 - 1) * LANES + lane, accesses.place, accesses.manner});
     };
     demand(cell.since);
-    for (const Accesses& accesses : lists[cell.more]) demand(accesses);
+    const List& more = lists[cell.more];
+    if (!toucher.manner.writes && !more.writes) return;
+    for (const Accesses& accesses : more.entries) demand(accesses);
 }
 
 void demand_proxy_fence(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
@@ -115,10 +122,7 @@ void demand_proxy_fence(const Toucher& toucher, const Region& region, const Cell
 
 bool has_value(const Region& region, const Cell& cell, size_t byte) {
     const bool born_with = !region.owner && !region.written;
-    if (born_with || cell.write.agent_plus_1 || cell.since.manner.writes) return true;
-    for (const Accesses& accesses : lists[cell.more]) {
-        if (accesses.manner.writes) return true;
-    }
+    if (born_with || cell.write.agent_plus_1 || cell.since.manner.writes || lists[cell.more].writes) return true;
     return region.written && region.written[byte];
 }
 
@@ -140,15 +144,32 @@ bool merge(Accesses& accesses, const Accesses& mine, const Toucher& toucher) {
     return true;
 }
 
+// A word that a thousand warps read has as many entries: each looks for its own, which stand together, and only while
+// they are few for others that it may replace.
+void remember_further_access(const Toucher& toucher, List& more, const Accesses& mine) {
+    constexpr size_t FEW = 16;
+    std::vector<Accesses>& list = more.entries;
+    more.writes |= mine.manner.writes;
+    auto own = std::ranges::lower_bound(list, mine.warp_plus_1, {}, &Accesses::warp_plus_1);
+    for (auto entry = own; entry != list.end() && entry->warp_plus_1 == mine.warp_plus_1; entry++) {
+        if (merge(*entry, mine, toucher)) return;
+    }
+    if (list.size() < FEW) {
+        const size_t before = list.size();
+        std::erase_if(list, [&](const Accesses& entry) {
+            return entry.manner == mine.manner && toucher.unordered_lane(entry) == LANES;
+        });
+        if (list.size() < before) own = std::ranges::lower_bound(list, mine.warp_plus_1, {}, &Accesses::warp_plus_1);
+    }
+    list.insert(own, mine);
+}
+
 void remember_access(const Toucher& toucher, Cell& cell) {
     const Agent agent = toucher.stamp.agent;
     const Accesses mine{agent / LANES + 1, 1u << agent % LANES, toucher.stamp.clock, toucher.place, toucher.manner};
     if (merge(cell.since, mine, toucher)) return;
-    for (Accesses& accesses : lists[cell.more]) {
-        if (merge(accesses, mine, toucher)) return;
-    }
     if (!cell.more) cell.more = lists.add();
-    lists[cell.more].push_back(mine);
+    remember_further_access(toucher, lists[cell.more], mine);
 }
 
 void remember_plain_write(const Toucher& toucher, Cell& cell) {
