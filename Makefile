@@ -40,7 +40,7 @@ test: $(VENV)/test.stamp
 # Races under many schedules first, then the suite with every call under so many. 100 take some hours.
 SEEDS := 10
 test-emulated: $(VENV)/test.stamp
-	$(BIN)/python -m pytest -n $(WORKERS) --seeds $(SEEDS) tests/test_races.py tests/test_cuda_on_cpu*.py
+	$(BIN)/python -m pytest -n $(WORKERS) --seeds $(SEEDS) tests/test_races.py
 	$(BIN)/python -m pytest -n $(WORKERS) --seeds $(SEEDS) --backend emulated
 
 check: $(VENV)/check.stamp

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_cpu import KernelFault, Module, Schedule, device_array, requirement
+from cuda_on_cpu import DeviceArray, KernelFault, Module, Schedule, device_array, requirement
+from gpu_kernels import gpu_kernel
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)
@@ -261,6 +262,16 @@ def expected(idiom: Idiom) -> np.ndarray:
 def test_right_version_has_the_right_values_under_every_schedule(idiom, checking):
     for schedule in SCHEDULES:
         np.testing.assert_array_equal(idiom.launch(0, checking, schedule), expected(idiom), err_msg=str(schedule))
+
+
+@pytest.mark.backend("cuda")
+@by_name
+def test_right_version_has_the_right_values_on_a_gpu(xp, idiom):
+    kernel = gpu_kernel(KERNELS / f"idioms_{idiom.file}.cu", idiom.name, idiom.cooperative)
+    out, flags = xp.asarray(np.zeros(idiom.size, np.int32)), xp.asarray(np.zeros(8, np.uint64))
+    extra = [xp.asarray(np.array(a)) if isinstance(a, DeviceArray) else a for a in idiom.extra()]
+    kernel(idiom.grid, idiom.block, (out, flags, *extra), idiom.shared_bytes)
+    np.testing.assert_array_equal(xp.to_numpy(out), expected(idiom))
 
 
 @by_name
