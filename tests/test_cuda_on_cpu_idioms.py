@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_on_cpu import DeviceArray, KernelFault, Module, Schedule, device_array, requirement
+from cuda_on_cpu.compiler import kernel_names
 from gpu_kernels import gpu_kernel
 
 if requirement():
@@ -294,6 +295,6 @@ def test_every_kernel_of_the_files_is_in_the_table():
     written = {
         name
         for path in KERNELS.glob("idioms_*.cu")
-        for name in re.findall(r'^extern "C" __global__ void (\w+)\(', path.read_text(), re.MULTILINE)
+        for name in kernel_names(path.read_text())
     }
     assert written == {idiom.name for idiom in IDIOMS}

@@ -2,7 +2,7 @@
 #include "idioms.cuh"
 
 // grid 8, block 64, cluster 4
-extern "C" __global__ void neighbour_read(int* out, unsigned long long*) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) neighbour_read(int* out, unsigned long long*) {
     __shared__ int slots[64];
     slots[threadIdx.x] = global_thread();
     BUG ? __syncthreads() : cluster_sync();
@@ -12,7 +12,7 @@ extern "C" __global__ void neighbour_read(int* out, unsigned long long*) {
 
 // A block lives on until nobody reads its shared memory any more.
 // grid 8, block 64, cluster 4
-extern "C" __global__ void neighbour_alive(int* out, unsigned long long*) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) neighbour_alive(int* out, unsigned long long*) {
     __shared__ int slots[64];
     slots[threadIdx.x] = global_thread();
     cluster_sync();
@@ -22,7 +22,7 @@ extern "C" __global__ void neighbour_alive(int* out, unsigned long long*) {
 
 // Remote shared memory is read after the wait, not between the two halves of the barrier.
 // grid 8, block 64, cluster 4
-extern "C" __global__ void split_barrier(int* out, unsigned long long*) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) split_barrier(int* out, unsigned long long*) {
     __shared__ int slots[64];
     slots[threadIdx.x] = global_thread();
     const int* neighbour = map_shared(slots, (cluster_rank() + 1) % cluster_size());
@@ -36,7 +36,7 @@ extern "C" __global__ void split_barrier(int* out, unsigned long long*) {
 
 // Remote writes are seen after a barrier of the cluster, not of the block.
 // grid 8, block 64, cluster 4
-extern "C" __global__ void neighbour_written(int* out, unsigned long long*) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) neighbour_written(int* out, unsigned long long*) {
     __shared__ int slots[64];
     cluster_sync();
     map_shared(slots, (cluster_rank() + 1) % cluster_size())[threadIdx.x] = global_thread();
@@ -67,10 +67,12 @@ __device__ void gather_at_first(int* out, bool initialised_for_all, bool wait) {
 }
 
 // grid 8, block 64, cluster 4
-extern "C" __global__ void remote_arrivals_awaited(int* out, unsigned long long*) { gather_at_first(out, true, !BUG); }
+extern "C" __global__ void __cluster_dims__(4, 1, 1) remote_arrivals_awaited(int* out, unsigned long long*) {
+    gather_at_first(out, true, !BUG);
+}
 
 // grid 8, block 64, cluster 4
-extern "C" __global__ void remote_barrier_initialised(int* out, unsigned long long*) {
+extern "C" __global__ void __cluster_dims__(4, 1, 1) remote_barrier_initialised(int* out, unsigned long long*) {
     gather_at_first(out, !BUG, true);
 }
 
@@ -93,7 +95,11 @@ __device__ void raise_flag(int* out, bool release_to_cluster, bool acquire_of_cl
 }
 
 // grid 4, block 32, cluster 2
-extern "C" __global__ void release_to_the_cluster(int* out, unsigned long long*) { raise_flag(out, !BUG, true); }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) release_to_the_cluster(int* out, unsigned long long*) {
+    raise_flag(out, !BUG, true);
+}
 
 // grid 4, block 32, cluster 2
-extern "C" __global__ void acquire_of_the_cluster(int* out, unsigned long long*) { raise_flag(out, true, !BUG); }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) acquire_of_the_cluster(int* out, unsigned long long*) {
+    raise_flag(out, true, !BUG);
+}
