@@ -135,7 +135,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "backend(*names): runs on these backends only")
-    config.addinivalue_line("markers", "large: needs gigabytes of memory; runs only with --large")
+    config.addinivalue_line("markers", "large: needs gigabytes; runs only with --large, never on backend emulated")
     for marker in ("slow", "thread_unsafe", "parallel_threads", "iterations", "leaks_references"):
         config.addinivalue_line("markers", f"{marker}: one of the markers in NumPy's own tests, without effect here")
     for name in config.getoption("--backend") or ():
@@ -179,7 +179,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if backend in unusable:
             counts[backend] += 1
             left_out.append(item)
-        elif item.get_closest_marker("large") and not config.getoption("--large"):
+        elif item.get_closest_marker("large") and (not config.getoption("--large") or backend == Emulated.name):
             left_out.append(item)
         else:
             kept.append(item)
