@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -93,8 +94,7 @@ def runtime(checking: bool) -> Path:
     name = "checking" if checking else "fast"
     texts = _texts(RUNTIME.glob("*")) + _texts(INCLUDE.glob("*"))
     library = CACHE / f"runtime-{name}-{_key(flags, texts)}.so"
-    if not library.exists():
-        _build(library, [*flags, f"-I{INCLUDE}", "-shared", *map(str, sources), "-Wl,--no-as-needed", "-lm"])
+    _build_once(library, [*flags, f"-I{INCLUDE}", "-shared", *map(str, sources), "-Wl,--no-as-needed", "-lm"])
     return library
 
 
@@ -122,8 +122,7 @@ def _precompiled_headers(checking: bool) -> Path:
     flags = _kernel_flags(checking)
     folder = CACHE / f"headers-{_key(flags, _texts(INCLUDE.glob('*')))}"
     target = folder / "cuda_on_cpu.h.gch"
-    if not target.exists():
-        _build(target, [*flags, "-x", "c++-header", str(INCLUDE / "cuda_on_cpu.h")])
+    _build_once(target, [*flags, "-x", "c++-header", str(INCLUDE / "cuda_on_cpu.h")])
     return folder
 
 
@@ -172,9 +171,17 @@ def _key(*parts: object) -> str:
     return hashlib.sha256(repr((gcc_version(), *parts)).encode()).hexdigest()[:20]
 
 
-def _build(target: Path, arguments: list[str]) -> None:
-    """Under another name first: a test run beside this one may build the same."""
+def _build_once(target: Path, arguments: list[str]) -> None:
+    """What takes seconds: processes that need it at the same time wait for one of them."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _build(target, arguments)
+
+
+def _build(target: Path, arguments: list[str]) -> None:
+    """Under another name first: a process beside this one may build the same."""
     unfinished = target.with_suffix(f".{os.getpid()}")
     _run([*arguments, "-o", str(unfinished)])
     unfinished.rename(target)
