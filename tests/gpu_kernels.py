@@ -13,7 +13,7 @@ NEEDED_CAPABILITY = 90
 
 
 @cache
-def gpu_kernel(path: Path, name: str, cooperative: bool) -> Any:
+def gpu_kernel(path: Path, name: str, cooperative: bool = False) -> Any:
     """A kernel of a .cu file that needs no header of the toolkit, as CuPy launches it."""
     import cupy
     from cupy_backends.cuda.libs import nvrtc
@@ -31,7 +31,8 @@ def gpu_kernel(path: Path, name: str, cooperative: bool) -> Any:
         nvrtc.destroyProgram(program)
     function = module.get_function(name)
 
-    def launch(grid: int, block: int, arguments: tuple[Any, ...], shared_bytes: int) -> None:
-        function((grid,), (block,), arguments, shared_bytes, enable_cooperative_groups=cooperative)
+    def launch(grid: Any, block: Any, arguments: tuple[Any, ...], shared_bytes: int = 0) -> None:
+        grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
+        function(grid, block, arguments, shared_bytes, enable_cooperative_groups=cooperative)
 
     return launch

@@ -66,15 +66,6 @@ void demand_aligned(const char* doing, const void* to, const void* from, unsigne
     demand_multiple(doing, "the address that is read", reinterpret_cast<uintptr_t>(from), bytes);
 }
 
-Thread& enter(const char* doing, Where where) {
-    Thread& thread = *running();
-    maybe_give_way();
-    thread.at = where;
-    thread.doing = doing;
-    thread.polled = nullptr;
-    return thread;
-}
-
 // The thread now knows of what its groups before `groups` did.
 void learn_of(Thread& thread, checker::Engine engine, uint32_t groups) {
     Knowledge knowledge;

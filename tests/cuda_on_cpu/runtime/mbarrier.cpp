@@ -19,15 +19,6 @@ Block* owner_of(const void* barrier) {
     fail("an mbarrier lies outside the shared memory of the cluster");
 }
 
-Thread& enter(const char* doing, Where where) {
-    Thread& thread = *running();
-    maybe_give_way();
-    thread.at = where;
-    thread.doing = doing;
-    thread.polled = nullptr;
-    return thread;
-}
-
 // All but the first use of an mbarrier must come after its initialisation.
 MbarrierState& use(const void* barrier, Access access, Where where) {
     MbarrierState& state = mbarrier_at(barrier);

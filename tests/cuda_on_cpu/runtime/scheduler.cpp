@@ -183,6 +183,15 @@ void maybe_give_way() {
     if (execution.random() && one_in(4)) give_way(one_in(2));
 }
 
+Thread& enter(const char* doing, Where where) {
+    maybe_give_way();
+    Thread& thread = *running();
+    thread.at = where;
+    thread.doing = doing;
+    thread.polled = nullptr;
+    return thread;
+}
+
 void new_priorities(Block& block) {
     for (uint8_t& priority : block.priority) priority = static_cast<uint8_t>(random_number());
 }

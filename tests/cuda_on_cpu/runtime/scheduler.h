@@ -20,6 +20,8 @@ void give_way(bool to_another_block);
 void poll(const char* doing, Where where);
 // In random schedules, a point at which others may run.
 void maybe_give_way();
+// The running thread begins an operation on copies or their barriers, after others may have run.
+Thread& enter(const char* doing, Where where);
 
 void new_priorities(Block& block);
 uint64_t switch_count();
