@@ -80,7 +80,7 @@ class Cuda:
         return array.data.ptr
 
 
-class Emulated:
+class Emulated(Host):
     """Arrays in memory of the CPU executor, computed by the kernels themselves (cuda_on_cpu/README.md)."""
 
     name = "emulated"
@@ -108,15 +108,9 @@ class Emulated:
     def asarray(self, values: Any) -> Any:
         return cuda_on_cpu.device_array(values)
 
-    def to_numpy(self, array: Any) -> np.ndarray:
-        return np.array(array)
-
     def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
         strides = np.broadcast_to(array, shape).strides
         return np.lib.stride_tricks.as_strided(array, shape, strides, subok=True)
-
-    def pointer(self, array: Any) -> int:
-        return array.__array_interface__["data"][0]
 
 
 BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda, Emulated)}

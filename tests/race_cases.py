@@ -10,15 +10,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
-from cuda_on_cpu import DeviceArray, Kernel, Module, Schedule, device_array
+from cuda_on_cpu import DeviceArray, Kernel, Schedule, device_array
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.memory import empty
+from cuda_on_cpu.module import compiled_kernel
 from layouts import place
 from reference import scan_reference
 
@@ -86,17 +86,12 @@ class Launch:
     def run(self, schedules: Sequence[Schedule], checking: bool, kernels: Path | None = None) -> None:
         """Raises KernelFault or AssertionError unless results are right under every schedule."""
         constants = tuple((name, str(value)) for name, value in self.constants.items())
-        kernel = compiled((kernels or self.folder) / self.file, constants, self.kernel, checking)
+        kernel = compiled_kernel((kernels or self.folder) / self.file, constants, self.kernel, checking)
         for schedule in schedules:
             assert_right((np.array(self.launch(kernel, schedule)),), self.expected(), self.tolerance)
 
 
 Case: TypeAlias = Call | Launch
-
-
-@cache
-def compiled(path: Path, constants: tuple[tuple[str, str], ...], name: str, checking: bool) -> Kernel:
-    return Module(path, constants, checking=checking, names=(name,)).kernel(name)
 
 
 def assert_right(results: Arrays, expected: Arrays, tolerance: float) -> None:

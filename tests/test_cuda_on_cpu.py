@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_cpu import CompileError, KernelFault, LaunchError, Module, Schedule, Unsupported, device_array, requirement
+from cuda_on_cpu import (
+    CompileError,
+    KernelFault,
+    LaunchError,
+    Module,
+    Schedule,
+    Unsupported,
+    device_array,
+    requirement,
+    schedules,
+)
+from cuda_on_cpu.schedule import IN_ORDER, REVERSED
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)
 
 KERNELS = Path(__file__).parent / "cuda_on_cpu" / "kernels"
-IN_ORDER, REVERSED = Schedule("in order"), Schedule("reversed")
-SCHEDULES = [IN_ORDER, REVERSED, *(Schedule("random", seed=seed) for seed in range(3))]
+SCHEDULES = schedules(5)
 EPSILON = float(np.finfo(np.float32).eps)
 
 fast_and_checking = pytest.mark.parametrize("checking", [False, True], ids=["fast", "checking"])
@@ -383,10 +395,30 @@ def fault_of(bug: Module, schedule: Schedule) -> str:
 
 def test_failure_comes_back_with_its_seed():
     bug = module("idioms_order.cu", BUG=1)
-    schedules = [IN_ORDER, REVERSED, *(Schedule("random", seed=seed) for seed in range(12))]
-    faults = [fault_of(bug, schedule) for schedule in schedules]
-    assert faults == [fault_of(bug, schedule) for schedule in schedules]
+    faults = [fault_of(bug, schedule) for schedule in schedules(14)]
+    assert faults == [fault_of(bug, schedule) for schedule in schedules(14)]
     assert len(set(faults)) > 6
+
+
+def test_too_little_memory_for_the_checks_is_a_fault_and_no_crash():
+    script = f"""
+import resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import numpy as np
+from cuda_on_cpu import KernelFault, Module, device_array
+kernel = Module({str(KERNELS / "primitives.cu")!r}, checking=True, names=("shuffles",)).kernel("shuffles")
+arrays = device_array(np.zeros((32, 8))), device_array(np.zeros(1 << 24))
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+try:
+    kernel(1, 32, arrays)
+except KernelFault as fault:
+    print(fault)
+kernel(1, 32, (arrays[0], device_array(np.ones(32))))
+print(arrays[0].sum())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "no memory for the checks of" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == str(32.0 * 8)  # the next launch is none the worse
 
 
 def test_failure_names_place_threads_kernel_and_schedule():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_cpu import DeviceArray, KernelFault, Module, Schedule, device_array, requirement
+from cuda_on_cpu import DeviceArray, KernelFault, Module, Schedule, device_array, requirement, schedules
 from cuda_on_cpu.compiler import kernel_names
 from gpu_kernels import gpu_kernel
 
@@ -26,9 +26,7 @@ if requirement():
 RACE = "data race|nobody has written"
 
 KERNELS = Path(__file__).parent / "cuda_on_cpu" / "kernels"
-FIXED = [Schedule("in order"), Schedule("reversed")]
-RANDOM = [Schedule("random", seed=seed) for seed in range(6)]
-SCHEDULES = FIXED + RANDOM
+SCHEDULES = schedules(8)
 
 
 @dataclass(frozen=True)
@@ -292,9 +290,5 @@ def test_wrong_version_is_noticed(idiom):
 
 
 def test_every_kernel_of_the_files_is_in_the_table():
-    written = {
-        name
-        for path in KERNELS.glob("idioms_*.cu")
-        for name in kernel_names(path.read_text())
-    }
+    written = {name for path in KERNELS.glob("idioms_*.cu") for name in kernel_names(path.read_text())}
     assert written == {idiom.name for idiom in IDIOMS}

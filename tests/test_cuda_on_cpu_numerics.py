@@ -327,7 +327,10 @@ def to_integer(x: float, rounding: str, dtype: np.dtype, is_double: bool) -> int
     if math.isinf(x):
         return int(limits.max if x > 0 else limits.min)
     functions: dict[str, Callable[[float], int]] = {
-        "nearest": round, "zero": math.trunc, "down": math.floor, "up": math.ceil,
+        "nearest": round,
+        "zero": math.trunc,
+        "down": math.floor,
+        "up": math.ceil,
     }
     return max(int(limits.min), min(int(limits.max), functions[rounding](x)))
 
@@ -335,10 +338,14 @@ def to_integer(x: float, rounding: str, dtype: np.dtype, is_double: bool) -> int
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_reals_to_integers(numerics: Launcher, dtype: type) -> None:
     random = np.random.default_rng(10)
-    x = np.concatenate([
-        random.standard_normal(3000) * 2.0 ** random.integers(-3, 66, 3000), np.arange(-8, 8) / 4,
-        2.0 ** np.arange(70), [0.0, -0.0, np.inf, np.nan, 1e-40, 1e30, 2147483647.5, 4294967295.5],
-    ]).astype(dtype)
+    x = np.concatenate(
+        [
+            random.standard_normal(3000) * 2.0 ** random.integers(-3, 66, 3000),
+            np.arange(-8, 8) / 4,
+            2.0 ** np.arange(70),
+            [0.0, -0.0, np.inf, np.nan, 1e-40, 1e30, 2147483647.5, 4294967295.5],
+        ]
+    ).astype(dtype)
     x = np.concatenate([x, np.nextafter(x, dtype(0)), np.nextafter(x, dtype(np.inf))])
     x = np.concatenate([x, -x])
     is_double = dtype is np.float64

@@ -6,7 +6,6 @@ Every case of race_cases.py runs in the executor's checking mode under several s
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
+from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES, LIBRARY, Case
 
 from cudml.plan.plan import Plan
@@ -60,11 +60,7 @@ def plans() -> list[Plan]:
 
 
 def test_cases_reach_every_kernel(plans: list[Plan]):
-    written = {
-        (path.name, kernel)
-        for path in LIBRARY.glob("*.cu")
-        for kernel in re.findall(r"__global__\s+void(?:\s+__\w+__\([^)]*\))*\s+(\w+)\(", path.read_text())
-    }
+    written = {(path.name, kernel) for path in LIBRARY.glob("*.cu") for kernel in kernel_names(path.read_text())}
     assert {(plan.source, step.kernel) for plan in plans for step in plan.launches} == written
 
 

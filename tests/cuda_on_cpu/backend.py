@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from cuda_on_cpu.errors import KernelFault
 from cuda_on_cpu.memory import DeviceArray, address_of, device_array, empty
-from cuda_on_cpu.module import Kernel, Module
+from cuda_on_cpu.module import Kernel, compiled_kernel
 from cuda_on_cpu.schedule import Schedule
 from cudml.cuda.sources import kernels_folder
 from cudml.plan import recall_plan
@@ -81,13 +80,7 @@ class EmulatedBackend:
             )
 
     def _kernel(self, plan: Plan, step: Launch) -> Kernel:
-        return _compiled(self.kernels / plan.source, plan.constants, step.kernel, self.checking)
-
-
-@cache
-def _compiled(source: Path, constants: tuple[tuple[str, str], ...], kernel: str, checking: bool) -> Kernel:
-    # One kernel at a time: a kernel file's others, which the launch does not need, would double the time.
-    return Module(source, constants, checking=checking, names=(kernel,)).kernel(kernel)
+        return compiled_kernel(self.kernels / plan.source, plan.constants, step.kernel, self.checking)
 
 
 def _layout_of(array: Any) -> ArrayLayout | np.dtype:

@@ -147,6 +147,12 @@ def _with_source_lines(message: str) -> str:
 
 
 @cache
+def compiled_kernel(path: Path, constants: tuple[tuple[str, str], ...], name: str, checking: bool) -> Kernel:
+    """One kernel of a file, made once; compiled without the others, which would take as long again."""
+    return Module(path, constants, checking=checking, names=(name,)).kernel(name)
+
+
+@cache
 def _runtime(checking: bool) -> ctypes.CDLL:
     library = ctypes.CDLL(str(runtime(checking)))
     library.cuda_on_cpu_launch.argtypes = (ctypes.c_void_p,)

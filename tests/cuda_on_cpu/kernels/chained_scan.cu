@@ -10,6 +10,7 @@
 // Constants: VALUE (int or float), THREADS, ITEMS of a thread. Launch: one block per tile of THREADS * ITEMS elements;
 // states and ticket are zero.
 #include "ptx.cuh"
+#include "warp_sums.cuh"
 
 #ifndef VALUE
 #define VALUE int
@@ -24,8 +25,7 @@
 using Value = VALUE;
 using State = unsigned long long;
 
-constexpr int LANES = 32, WARPS = THREADS / LANES, TILE = THREADS * ITEMS;
-constexpr unsigned ALL_LANES = 0xffffffffu;
+constexpr int WARPS = THREADS / LANES, TILE = THREADS * ITEMS;
 constexpr unsigned AGGREGATE = 1, PREFIX = 2;
 
 static_assert(sizeof(Value) == 4 && THREADS % LANES == 0 && WARPS <= LANES, "four bytes, whole warps");
@@ -48,19 +48,6 @@ __device__ Value value_of(State state) {
     Word word;
     word.bits = static_cast<unsigned>(state);
     return word.value;
-}
-
-__device__ Value warp_sum(Value value) {
-    for (int step = LANES / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL_LANES, value, step);
-    return value;
-}
-
-__device__ Value warp_scan(Value value, int lane) {
-    for (int step = 1; step < LANES; step *= 2) {
-        const Value before = __shfl_up_sync(ALL_LANES, value, step);
-        if (lane >= step) value += before;
-    }
-    return value;
 }
 
 // The sum of all tiles before `tile`, for a whole warp.

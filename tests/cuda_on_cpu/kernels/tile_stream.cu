@@ -18,6 +18,7 @@
 // Launch: cooperative, THREADS = (WORKERS + 2) * 32, STAGES * TILE * 4 bytes of dynamic shared memory. input and output
 // are aligned to 16 bytes, published has a word per tile, epoch is another one than in the launches before.
 #include "ptx.cuh"
+#include "warp_sums.cuh"
 
 #ifndef VALUE
 #define VALUE int
@@ -38,10 +39,10 @@
 using Value = VALUE;
 using Published = unsigned long long;
 
-constexpr int LANES = 32, VECTOR = 4, WARP_PART = LANES * VECTORS * VECTOR, TILE = WORKERS * WARP_PART;
+constexpr int VECTOR = 4, WARP_PART = LANES * VECTORS * VECTOR, TILE = WORKERS * WARP_PART;
 constexpr int THREADS = (WORKERS + 2) * LANES;
 constexpr int SLOTS = AHEAD + 1;  // tiles that are summed and not yet folded
-constexpr unsigned ALL_LANES = 0xffffffffu, TILE_BYTES = TILE * sizeof(Value);
+constexpr unsigned TILE_BYTES = TILE * sizeof(Value);
 
 static_assert(sizeof(Value) == 4 && WORKERS <= LANES, "four bytes, a lane of the folder for each worker");
 static_assert(0 < AHEAD && AHEAD < STAGES, "a tile stays in its stage from its summing to its scan");
@@ -79,19 +80,6 @@ union Word {
 // The phase of a barrier that is used by every `slots`-th visit.
 __device__ void wait_for_visit(Mbarrier* barriers, int visit, int slots) {
     mbarrier_wait(&barriers[visit % slots], visit / slots % 2);
-}
-
-__device__ Value warp_sum(Value value) {
-    for (int step = LANES / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL_LANES, value, step);
-    return value;
-}
-
-__device__ Value warp_scan(Value value, int lane) {
-    for (int step = 1; step < LANES; step *= 2) {
-        const Value before = __shfl_up_sync(ALL_LANES, value, step);
-        if (lane >= step) value += before;
-    }
-    return value;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

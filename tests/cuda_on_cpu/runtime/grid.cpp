@@ -68,6 +68,7 @@ void prepare_block(Block& block, Cluster& cluster, unsigned rank) {
     block.warps.resize(execution.warps_per_block());
     const size_t bytes = (execution.request.shared_bytes + SHARED_ALIGNMENT) / SHARED_ALIGNMENT * SHARED_ALIGNMENT;
     block.shared = static_cast<char*>(std::aligned_alloc(SHARED_ALIGNMENT, bytes));
+    if (!block.shared) fail("no memory for the shared memory of %zu blocks", execution.blocks.size() + 1);
     execution.blocks.push_back(&block);
 }
 

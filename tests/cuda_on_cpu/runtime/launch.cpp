@@ -6,13 +6,23 @@
 
 #define CUDA_ON_CPU_API extern "C" __attribute__((visibility("default")))
 
+namespace {
+
+// All of it under the guard: memory for blocks and for checks may be short.
+void prepare_and_run() {
+    using namespace cuda_on_cpu;
+    prepare_grid();
+    if constexpr (CHECKING) checker::begin_launch();
+    run_all_threads();
+}
+
+}  // namespace
+
 // Returns whether the kernel ran to its end; if not, cuda_on_cpu_message says what happened.
 CUDA_ON_CPU_API int cuda_on_cpu_launch(const cuda_on_cpu::Request* request) {
     using namespace cuda_on_cpu;
     execution.request = *request;
-    prepare_grid();
-    if constexpr (CHECKING) checker::begin_launch();
-    const bool done = run_guarded(run_all_threads, request->timeout_s);
+    const bool done = run_guarded(prepare_and_run, request->timeout_s);
     if (!done) forget_all_threads();
     if constexpr (CHECKING) checker::end_launch();
     release_grid();
