@@ -11,6 +11,7 @@ import sys
 
 _NEWEST_EXTRA = 13  # later drivers run what was built for CUDA 13
 _OLDEST_EXTRA = 12
+_CAPTURE_ACTIVE = 1
 
 
 def _library() -> ctypes.CDLL | None:
@@ -34,6 +35,15 @@ def gpu_count() -> int:
     if library is None or library.cuInit(0) != 0 or library.cuDeviceGetCount(ctypes.byref(number)) != 0:
         return 0
     return number.value
+
+
+def capture_number(stream: int) -> int | None:
+    """The number, unique in the process, of the capture that `stream` takes part in; None if the driver has none."""
+    ask = getattr(_library(), "cuStreamGetCaptureInfo_v2", None)
+    status, number = ctypes.c_int(), ctypes.c_uint64()
+    if ask is None or ask(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None) != 0:
+        return None
+    return number.value if status.value == _CAPTURE_ACTIVE else None
 
 
 def extra() -> str | None:

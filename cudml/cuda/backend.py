@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import cupy
 import numpy as np
+from cupy.cuda.device import get_device_id
 
+from cudml.cuda.device import properties_of
 from cudml.cuda.graphs import is_capturing, kept_for_replays
 from cudml.cuda.launcher import launch
 from cudml.plan import recall_plan
+from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, alignment_of
-from cudml.plan.plan import Plan
 from cudml.plan.spec import Spec
 
 
@@ -20,6 +22,9 @@ class CudaBackend:
     """Computes specs on CuPy arrays and on whatever CuPy takes without a copy."""
 
     name = "cuda"
+
+    planned_for: DeviceProperties | None = None
+    """The properties that plans are made for instead of the device's own; tests limit the grid or take older paths."""
 
     def asarray(self, value: Any) -> cupy.ndarray:
         if isinstance(value, cupy.ndarray):
@@ -51,17 +56,17 @@ class CudaBackend:
             return None if is_capturing() else cupy.asnumpy(array)
 
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
-        run_plan(spec, arrays, launch)
-
-
-def run_plan(spec: Spec, arrays: Mapping[str, Any], launch: Callable[[Plan, Mapping[str, Any]], None]) -> None:
-    """Makes or recalls the plan of a call and hands it to `launch` on the device of the arrays."""
-    present = {name: array for name, array in arrays.items() if array is not None}
-    device = common_device(present)
-    plan = recall_plan(spec, tuple((name, layout_of(array)) for name, array in present.items()))
-    if plan.launches:
-        with device:
-            launch(plan, present)
+        present = {name: array for name, array in arrays.items() if array is not None}
+        device = common_device(present)
+        layouts = tuple([(name, layout_of(array)) for name, array in present.items()])
+        plan = recall_plan(spec, layouts, self.planned_for or properties_of(device))
+        if not plan.launches:
+            return
+        if device == get_device_id():
+            launch(plan, present, device)
+        else:
+            with cupy.cuda.Device(device):
+                launch(plan, present, device)
 
 
 def layout_of(array: Any) -> ArrayLayout | np.dtype:
@@ -71,18 +76,18 @@ def layout_of(array: Any) -> ArrayLayout | np.dtype:
     return ArrayLayout(array.shape, array.strides, array.dtype, alignment_of(array.data.ptr))
 
 
-def common_device(arrays: Mapping[str, Any]) -> cupy.cuda.Device:
-    """The device that all arrays are on; ValueError if there are two."""
+def common_device(arrays: Mapping[str, Any]) -> int:
+    """The number of the device that all arrays are on; ValueError if there are two."""
     found: dict[int, str] = {}
     for name, array in arrays.items():
         if isinstance(array, cupy.ndarray):
-            found.setdefault(array.device.id, name)
+            found.setdefault(array.data.device_id, name)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
         raise ValueError(
             f"{first} is on GPU {one} and {second} on GPU {other}; copy one of them to the other's device first"
         )
-    return cupy.cuda.Device(next(iter(found)))
+    return next(iter(found))
 
 
 BACKEND = CudaBackend()

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import cupy
 
+from cudml import driver
+
+_LEGACY_STREAMS = (0, 1)  # cannot be captured, and answer with an error while another stream is
+
 _KEPT: list[cupy.ndarray] = []
 
 
-def is_capturing() -> bool:
-    """Whether the current stream is being captured."""
-    return cupy.cuda.get_current_stream().is_capturing()
+def is_capturing(stream: cupy.cuda.Stream | None = None) -> bool:
+    """Whether the stream (the current one by default) is being captured."""
+    stream = stream or cupy.cuda.get_current_stream()
+    return stream.ptr not in _LEGACY_STREAMS and stream.is_capturing()
+
+
+def capture_of(stream: cupy.cuda.Stream) -> object:
+    """What equals itself for the calls of one capture only; where the driver does not tell, for each call another."""
+    number = driver.capture_number(stream.ptr)
+    return object() if number is None else number
 
 
 def kept_for_replays(temporary: cupy.ndarray) -> cupy.ndarray:

@@ -4,31 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 
 from cudml.cuda.cache import cubin_path
-from cudml.cuda.graphs import kept_for_replays
-from cudml.plan.binding import bind
-from cudml.plan.plan import Plan
+from cudml.cuda.device import architecture_of
+from cudml.cuda.graphs import capture_of, is_capturing, kept_for_replays
+from cudml.cuda.scratch import DeviceScratch, Piece
+from cudml.plan.binding import Binding
+from cudml.plan.plan import Launch, Plan
 
 
-def launch(plan: Plan, arrays: Mapping[str, Any]) -> None:
-    """Launches the plan's kernels on the current stream of the current device."""
-    nbytes = plan.workspace_bytes
-    workspace = kept_for_replays(cupy.empty(nbytes, cupy.uint8)) if nbytes else None
-    address = 0 if workspace is None else workspace.data.ptr
-    kernels = _kernels(plan, _architecture(cupy.cuda.Device().id))
-    for step, kernel in zip(plan.launches, kernels, strict=True):
-        kernel((step.grid,), (step.block,), bind(step, arrays, _address_of, address))
+def launch(plan: Plan, arrays: Mapping[str, Any], device: int) -> None:
+    """Launches the plan's kernels on the current stream of `device`, which is the current one."""
+    workspace = scratch = None
+    workspace_address = scratch_address = 0
+    if plan.workspace_bytes:
+        workspace = kept_for_replays(cupy.empty(plan.workspace_bytes, cupy.uint8))
+        workspace_address = workspace.data.ptr
+    if plan.scratch_bytes:
+        scratch = _scratch(plan.scratch_bytes, device)
+        scratch_address = scratch.address
+    for function, grid, block, shared_bytes, binding in _steps(plan, device):
+        function(grid, block, binding(arrays, _address_of, workspace_address, scratch_address), shared_bytes)
+
+
+class _Step(NamedTuple):
+    """A launch with its kernel loaded on a device."""
+
+    function: cupy.cuda.Function
+    grid: tuple[int]
+    block: tuple[int]
+    shared_bytes: int
+    binding: Binding
 
 
 @lru_cache(maxsize=4096)
-def _kernels(plan: Plan, architecture: str) -> tuple[Any, ...]:
-    # A RawModule loads itself once more on every device that it is used on.
-    module = _module(plan.source, plan.constants, architecture)
-    return tuple(module.get_function(step.kernel) for step in plan.launches)
+def _steps(plan: Plan, device: int) -> tuple[_Step, ...]:
+    module = _module(plan.source, plan.constants, architecture_of(device))
+    return tuple(
+        _Step(_function(module, step), (step.grid,), (step.block,), step.shared_bytes, Binding(step))
+        for step in plan.launches
+    )
 
 
 @cache
@@ -36,10 +54,38 @@ def _module(source: str, constants: tuple[tuple[str, str], ...], architecture: s
     return cupy.RawModule(path=str(cubin_path(source, constants, architecture)))
 
 
-@cache
-def _architecture(device: int) -> str:
-    return f"sm_{cupy.cuda.Device(device).compute_capability}"
+def _function(module: cupy.RawModule, step: Launch) -> cupy.cuda.Function:
+    """The kernel as the current device has loaded it, allowed the dynamic shared memory that it is launched with."""
+    kernel = module.get_function(step.kernel)
+    if kernel.max_dynamic_shared_size_bytes < step.shared_bytes:  # never lowered: another plan may need more
+        kernel.max_dynamic_shared_size_bytes = step.shared_bytes
+    return kernel.kernel
 
 
 def _address_of(array: cupy.ndarray) -> int:
     return array.data.ptr
+
+
+def _scratch(nbytes: int, device: int) -> Piece:
+    stream, scratch = cupy.cuda.get_current_stream(), _scratch_of(device)
+    if is_capturing(stream):
+        return scratch.for_capture(stream.ptr, capture_of(stream), nbytes)
+    return scratch.for_stream(stream.ptr, nbytes)
+
+
+@cache
+def _scratch_of(device: int) -> DeviceScratch:
+    return DeviceScratch(_zeros, _finished_zeros)
+
+
+def _zeros(nbytes: int) -> Piece:
+    array = cupy.zeros(nbytes, cupy.uint8)
+    return Piece(array, array.data.ptr, nbytes)
+
+
+def _finished_zeros(nbytes: int) -> Piece:
+    """Waits for a stream of its own, not for the current one."""
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        piece = _zeros(nbytes)
+        stream.synchronize()
+    return piece

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, broadcast, collapse, index_type, outer_to_inner
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Struct, constants_of
@@ -14,7 +15,7 @@ from cudml.plan.spec import Modulus
 BLOCK = 256
 
 
-def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype]) -> Plan:
+def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: DeviceProperties) -> Plan:
     """The launch of `output` = `dividend` % `divisor`; an operand given as a dtype is one number."""
     output = arrays["output"]
     assert isinstance(output, ArrayLayout)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, broadcast, collapse, index_type, step
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
@@ -25,12 +26,12 @@ _ENOUGH_GROUPS = 32
 Operand = ArrayLayout | np.dtype | None
 
 
-def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout]) -> Plan:
+def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches that reduce `input` to `mean` and `variance`."""
     return _plan(_Work.of(spec.axes, dict(arrays)), spec.correction, Normalization(spec.axes))
 
 
-def plan_normalization(spec: Normalization, arrays: dict[str, Operand]) -> Plan:
+def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
     return _plan(_Work.of(spec.axes, arrays), 0.0, spec)
 

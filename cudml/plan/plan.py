@@ -1,12 +1,18 @@
-"""What is launched: kernels, their compile-time constants, grids, blocks, arguments and workspace.
+"""What is launched: kernels, their compile-time constants, grids, blocks, arguments and memory.
 
 A plan is pure data, made without CuPy or a GPU, and printable. Whoever executes it compiles `source` with `constants`,
-allocates the workspace and launches one kernel after the other.
+provides the memory and launches one kernel after the other.
+
+Besides the arrays of the call a plan can ask for two kinds of memory. A workspace belongs to one call, in which its
+launches hand values on; it starts with anything in it. The scratch outlives calls and is shared by all plans: it is
+zero when it is new, and every launch finds it as some launch before left it. So a kernel has to leave it ready for any
+other, whichever shares it next, and launches hand nothing on to each other in it. No two launches that share a scratch
+ever run at the same time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +30,11 @@ class Workspace:
     """An address inside the workspace."""
 
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The address of the scratch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class Struct:
         return raw.view(np.dtype((np.void, raw.nbytes)))
 
 
-Argument: TypeAlias = Pointer | Workspace | Scalar | Struct
+Argument: TypeAlias = Pointer | Workspace | Scratch | Scalar | Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +69,13 @@ class Launch:
     grid: int
     block: int
     arguments: tuple[Argument, ...]
+    shared_bytes: int = 0
+    """Dynamic shared memory of a block."""
 
     def __str__(self) -> str:
         shown = ", ".join(_show(argument) for argument in self.arguments)
-        return f"{self.kernel}<<<{self.grid}, {self.block}>>>({shown})"
+        shared = f", {self.shared_bytes}" if self.shared_bytes else ""
+        return f"{self.kernel}<<<{self.grid}, {self.block}{shared}>>>({shown})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +88,24 @@ class Plan:
     """The preprocessor constants that it is compiled with."""
     launches: tuple[Launch, ...]
     workspace_bytes: int = 0
+    scratch_bytes: int = 0
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        contents = (self.source, self.constants, self.launches, self.workspace_bytes, self.scratch_bytes)
+        object.__setattr__(self, "_hash", hash(contents))
+
+    def __hash__(self) -> int:
+        """Computed once: every call looks up what belongs to its plan."""
+        return self._hash
 
     def __str__(self) -> str:
         constants = " ".join(f"{name}={value}" for name, value in self.constants)
         lines = [f"{self.source}: {constants}", *(str(launch) for launch in self.launches)]
         if self.workspace_bytes:
             lines.append(f"workspace: {self.workspace_bytes} bytes")
+        if self.scratch_bytes:
+            lines.append(f"scratch: {self.scratch_bytes} bytes")
         return "\n".join(lines)
 
 
@@ -95,6 +121,8 @@ def _show(argument: Argument) -> str:
         return argument.array
     if isinstance(argument, Workspace):
         return f"workspace+{argument.offset}"
+    if isinstance(argument, Scratch):
+        return "scratch"
     if isinstance(argument, Scalar):
         return f"{argument.name} by value"
     return "{" + ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in argument.values) + "}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
 from cudml.plan.plan import Launch, Plan, Pointer, Struct, Workspace, constants_of
@@ -24,7 +25,7 @@ _SHORT_LINE = 32
 _ENOUGH_LINES = 8
 
 
-def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout]) -> Plan:
+def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches of a scan of `input` into `output`."""
     source, output = arrays["input"], arrays["output"]
     work = _cut(spec, source, output)
@@ -36,7 +37,7 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout]) -> Plan:
     return _plan_rows(spec, constants, work)
 
 
-def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout]) -> Plan:
+def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches of a segmented scan of `input` into `output`, the segments given by `offsets`."""
     source, output, offsets = arrays["input"], arrays["output"], arrays["offsets"]
     work = _cut(spec, source, output, offsets)

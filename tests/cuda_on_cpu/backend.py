@@ -14,25 +14,42 @@ from typing import Any
 import numpy as np
 
 from cuda_on_cpu.errors import KernelFault
+from cuda_on_cpu.launch import MOST_SHARED
 from cuda_on_cpu.memory import DeviceArray, address_of, device_array, empty
 from cuda_on_cpu.module import Kernel, compiled_kernel
 from cuda_on_cpu.schedule import Schedule
 from cudml.cuda.sources import kernels_folder
 from cudml.plan import recall_plan
-from cudml.plan.binding import bind
+from cudml.plan.binding import Binding
+from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, alignment_of
 from cudml.plan.plan import Launch, Plan
 from cudml.plan.spec import Spec
 
+SMALL_GPU = DeviceProperties(
+    compute_capability=(9, 0),
+    multiprocessors=3,
+    threads_per_multiprocessor=2048,
+    shared_bytes_per_multiprocessor=MOST_SHARED + 1024,
+    shared_bytes_per_block=MOST_SHARED,
+)
+"""An architecture of today with so few multiprocessors that small calls already keep its blocks waiting for others."""
+
 
 @dataclass
 class EmulatedBackend:
-    """Computes specs on device arrays, under one schedule after the other; results must agree to the last bit."""
+    """Computes specs on device arrays, under one schedule after the other; results must agree to the last bit.
+
+    The scratch is what the launches before left in it, under whatever schedule and of whatever call.
+    """
 
     name: str = "emulated"
     checking: bool = False
     schedules: list[Schedule] = field(default_factory=lambda: [Schedule()])
     kernels: Path = field(default_factory=kernels_folder)
+    device: DeviceProperties = SMALL_GPU
+    """What plans are made for; a launch that it could not hold is refused."""
+    _scratch: DeviceArray | None = field(default=None, init=False, repr=False)
 
     def asarray(self, value: Any) -> DeviceArray:
         return value if isinstance(value, DeviceArray) else device_array(value)
@@ -48,7 +65,7 @@ class EmulatedBackend:
 
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         present = {name: array for name, array in arrays.items() if array is not None}
-        plan = recall_plan(spec, tuple((name, _layout_of(array)) for name, array in present.items()))
+        plan = recall_plan(spec, tuple((name, _layout_of(array)) for name, array in present.items()), self.device)
         if plan.launches:
             self._launch_under_all_schedules(plan, present)
 
@@ -69,15 +86,30 @@ class EmulatedBackend:
 
     def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
         workspace = empty((plan.workspace_bytes,), np.uint8, uninitialised=True)
+        scratch = self._scratch_of(plan.scratch_bytes)
         memory = {name: array for name, array in arrays.items() if isinstance(array, DeviceArray)}
-        for step in plan.launches:
-            self._kernel(plan, step)(
-                step.grid,
-                step.block,
-                bind(step, arrays, address_of, address_of(workspace)),
-                schedule=schedule,
-                arrays={**memory, "workspace": workspace},
-            )
+        memory |= {"workspace": workspace, "scratch": scratch}
+        try:
+            for step in plan.launches:
+                self._kernel(plan, step)(
+                    step.grid,
+                    step.block,
+                    Binding(step)(arrays, address_of, address_of(workspace), address_of(scratch)),
+                    shared_bytes=step.shared_bytes,
+                    most_shared=self.device.shared_bytes_per_block,
+                    schedule=schedule,
+                    arrays=memory,
+                )
+        except KernelFault:
+            self._scratch = None  # a launch that did not end leaves it in no defined state
+            raise
+
+    def _scratch_of(self, nbytes: int) -> DeviceArray:
+        """Not a byte more than the plan asked for may be touched, though larger plans may have used more before."""
+        if self._scratch is None or self._scratch.nbytes < nbytes:
+            self._scratch = device_array(np.zeros(nbytes, np.uint8))
+        part: Any = self._scratch[:nbytes]
+        return part
 
     def _kernel(self, plan: Plan, step: Launch) -> Kernel:
         return compiled_kernel(self.kernels / plan.source, plan.constants, step.kernel, self.checking)

@@ -105,13 +105,13 @@ def _demand_within(name: str, sizes: tuple[int, int, int], limits: tuple[int, in
         raise LaunchError(f"{name} {sizes} exceeds the limits {limits}")
 
 
-def demand_shared_memory(static_bytes: int, dynamic_bytes: int) -> None:
+def demand_shared_memory(static_bytes: int, dynamic_bytes: int, most: int = MOST_SHARED) -> None:
     """Raises LaunchError for more than a block can have."""
     if static_bytes > MOST_STATIC_SHARED:
         raise LaunchError(f"{static_bytes} bytes of static shared memory, more than {MOST_STATIC_SHARED}")
-    if dynamic_bytes < 0 or static_bytes + dynamic_bytes > MOST_SHARED:
+    if dynamic_bytes < 0 or static_bytes + dynamic_bytes > most:
         raise LaunchError(
-            f"{static_bytes} bytes of static and {dynamic_bytes} of dynamic shared memory, more than {MOST_SHARED}"
+            f"{static_bytes} bytes of static and {dynamic_bytes} of dynamic shared memory, more than {most}"
         )
 
 

@@ -72,6 +72,7 @@ class Kernel:
         arguments: Sequence[Any],
         *,
         shared_bytes: int = 0,
+        most_shared: int = launch.MOST_SHARED,
         cluster: Size | None = None,
         cooperative: bool = False,
         schedule: Schedule = IN_ORDER,
@@ -86,7 +87,7 @@ class Kernel:
         geometry = Geometry.of(grid, block, self._cluster_of_launch(cluster))
         # What each kernel of several takes of the static variables is not known.
         static_bytes = self.module.layout.static_bytes if len(self.module.names) == 1 else 0
-        launch.demand_shared_memory(static_bytes, shared_bytes)
+        launch.demand_shared_memory(static_bytes, shared_bytes, most_shared)
         packed = launch.pack(self.name, self.parameters, arguments)
         if arrays is None:
             arrays = {f"argument {i}": a for i, a in enumerate(arguments) if isinstance(a, DeviceArray)}

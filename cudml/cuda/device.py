@@ -1,0 +1,32 @@
+"""What the planners and the compiler have to know of a GPU, asked once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import cupy
+from cupy.cuda import runtime
+
+from cudml.plan.device import DeviceProperties
+
+
+@cache
+def properties_of(device: int) -> DeviceProperties:
+    """The properties of the GPU with that number."""
+    capability = cupy.cuda.Device(device).compute_capability  # "90", "120"
+    return DeviceProperties(
+        compute_capability=(int(capability[:-1]), int(capability[-1])),
+        multiprocessors=runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device),
+        threads_per_multiprocessor=runtime.deviceGetAttribute(runtime.cudaDevAttrMaxThreadsPerMultiProcessor, device),
+        shared_bytes_per_multiprocessor=runtime.deviceGetAttribute(
+            runtime.cudaDevAttrMaxSharedMemoryPerMultiprocessor, device
+        ),
+        shared_bytes_per_block=runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+    )
+
+
+@cache
+def architecture_of(device: int) -> str:
+    """What kernels are compiled for, as in "sm_90"."""
+    major, minor = properties_of(device).compute_capability
+    return f"sm_{major}{minor}"

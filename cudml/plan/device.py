@@ -1,0 +1,23 @@
+"""What plans may know of a GPU: enough to choose a path, a grid and an amount of shared memory.
+
+Results must not depend on any of it. Device properties decide how the work is shared out, never the order of additions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class DeviceProperties(NamedTuple):
+    """A GPU as planners see it. A named tuple, because it is part of a key that every call looks up."""
+
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    threads_per_multiprocessor: int
+    shared_bytes_per_multiprocessor: int
+    shared_bytes_per_block: int
+    """The most that a block can have, static and dynamic; beyond 48 KB only a kernel that asks for it."""
+
+
+H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448)
+"""What plans are made for where no device is named."""
