@@ -27,8 +27,8 @@ class Backend(Protocol):
     def asarray(self, value: Any) -> Any:
         """`value` as an array of this backend, without a copy where its memory can be used as it is."""
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
-        """A new C-contiguous array on the device of `like`."""
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None) -> Any:
+        """A new dense array on the device of `like`; `order` has its axes from the outermost, None is C order."""
 
     def copy(self, array: Any) -> Any:
         """The same elements in memory of their own, which lives as long as work that was given it may read it."""

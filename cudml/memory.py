@@ -6,8 +6,9 @@ are, without a copy and without waiting for the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -111,6 +112,39 @@ def may_repeat_elements(sizes: Iterable[int], strides: Iterable[int], itemsize: 
             return True
         span += (n - 1) * stride
     return False
+
+
+@lru_cache(maxsize=1024)
+def order_of_axes(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes from the outermost to the innermost in memory, as NumPy orders those of a result; None for C order.
+
+    Axes without extent (of size 1 or stride 0) keep their place between their neighbours in C order.
+    """
+    if 0 in shape:
+        return None
+    steps = [abs(stride) if n > 1 else 0 for n, stride in zip(shape, strides, strict=True)]
+    order: list[int] = []
+    for axis in reversed(range(len(shape))):
+        order.insert(_place(steps, order, axis), axis)
+    return None if order == sorted(order) else tuple(order)
+
+
+def _place(steps: list[int], order: list[int], axis: int) -> int:
+    """Where NumPy's iterator inserts an axis in front of those that follow it in C order and are sorted already."""
+    place = 0
+    for i, other in enumerate(order):
+        if steps[axis] and steps[other]:
+            if steps[other] <= steps[axis]:
+                break
+            place = i + 1
+    return place
+
+
+def make_in_order(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...], order: tuple[int, ...] | None) -> Any:
+    """An array of `shape` that is dense in the given order of its axes; `make` makes C-contiguous ones."""
+    if order is None:
+        return make(shape)
+    return make(tuple([shape[axis] for axis in order])).transpose([order.index(axis) for axis in range(len(order))])
 
 
 def shares_its_memory(value: Any) -> bool:

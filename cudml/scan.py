@@ -12,7 +12,14 @@ from numpy.exceptions import ComplexWarning
 
 from cudml.arguments import SCAN_DTYPES, as_axis, as_dtype
 from cudml.backend import Backend, backend_of
-from cudml.memory import check_is_array, check_no_overlap, check_no_partial_overlap, check_output, check_same_device
+from cudml.memory import (
+    check_is_array,
+    check_no_overlap,
+    check_no_partial_overlap,
+    check_output,
+    check_same_device,
+    order_of_axes,
+)
 from cudml.offsets import as_offsets, is_on_host
 from cudml.plan.spec import Operation, Scan, SegmentedScan
 
@@ -37,8 +44,8 @@ def cumsum(
 
     The elements are converted to `dtype` first; it defaults to the type of `a`, except that bool and integers narrower
     than 64 bits become int64 or uint64. Integers wrap; float16 and bfloat16 accumulate in float32 and are rounded once
-    per output. The result has the shape of `a`, or one dimension when `axis` is None. `out` takes the result, converted
-    to its own type; it may be `a` itself.
+    per output. The result has the shape of `a`, or one dimension when `axis` is None. It is dense, and its axes lie in
+    memory in the order of those of `a`. `out` takes the result, converted to its own type; it may be `a` itself.
 
     Raises AxisError when `a` has no such axis; TypeError for unsupported dtypes and for host arrays mixed with device
     arrays; ValueError when `out` has another shape, is read-only or overlaps `a` in part.
@@ -177,7 +184,8 @@ def _cumulate(
         axis = 0
     value_dtype = _value_dtype(source.dtype, None if dtype is None else np.dtype(dtype), argument)
     shape = _result_shape(source.shape, axis, initial)
-    target = _make_output(backend, out, shape, value_dtype, source, argument, in_place=not initial)
+    order = None if axis is None or out is not None else order_of_axes(source.shape, source.strides)
+    target = _make_output(backend, out, shape, value_dtype, source, argument, order=order, in_place=not initial)
     _warn_of_lost_imaginary_part(source.dtype, value_dtype, target.dtype)
     spec = Scan(operation, value_dtype, axis, bool(reverse), bool(exclusive), bool(initial))
     backend.run(spec, {"input": source, "output": target})
@@ -235,11 +243,12 @@ def _make_output(
     argument: str,
     *,
     in_place: bool,
+    order: tuple[int, ...] | None = None,
     offsets: Any = None,
 ) -> Any:
-    """The array to write to: a new one, or `out` after all checks."""
+    """The array to write to: a new one whose axes lie in `order`, or `out` after all checks."""
     if out is None:
-        return backend.empty(shape, dtype, source)
+        return backend.empty(shape, dtype, source, order)
     target = backend.asarray(out)
     as_dtype(target.dtype, SCAN_DTYPES, "out")
     check_same_device(target, **{argument: source, "offsets": offsets})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -31,6 +31,13 @@ from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segment
 SCANS = {"sum": cumsum, "product": cumprod}
 STANDARD = {"sum": cumulative_sum, "product": cumulative_prod}
 SEGMENTED = {"sum": segmented_cumsum, "product": segmented_cumprod}
+
+
+class Host:
+    """Where arrays of NumPy lie."""
+
+    asarray = staticmethod(np.array)
+
 
 operations = pytest.mark.parametrize("operation", SCANS)
 directions = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
@@ -258,6 +265,38 @@ def test_layout_of_long_lines(xp, pattern, shape):
         expected = xp.to_numpy(cumsum(xp.asarray(values), axis, reverse=True))
         result = cumsum(place(xp, values, pattern), axis, reverse=True)
         assert_same_bits(xp.to_numpy(result), expected)
+
+
+@all_patterns
+@pytest.mark.parametrize("shape", [(6,), (6, 5), (4, 5, 6), (3, 1, 4), (5, 4, 1), (2, 3, 2, 5)], ids=str)
+def test_results_lie_in_memory_as_numpys(xp, pattern, shape):
+    values = random(np.random.default_rng(21), shape, np.float32)
+    array, on_host = place(xp, values, pattern), place(Host, values, pattern)
+    for axis in range(len(shape)):
+        expected = np.cumsum(on_host, axis, dtype=np.float64)
+        result = cumsum(array, axis, dtype=np.float64)
+        assert result.strides == expected.strides
+        assert_same_bits(xp.to_numpy(result), xp.to_numpy(cumsum(xp.asarray(values), axis, dtype=np.float64)))
+        if 1 not in shape:  # where a size of 1 lies is of no consequence, and the two functions of NumPy differ
+            initial = cumulative_sum(array, axis=axis, include_initial=True)
+            assert initial.strides == np.cumulative_sum(on_host, axis=axis, include_initial=True).strides
+
+
+@pytest.mark.parametrize("stored", [(1, 1, 4), (2, 1, 4), (2, 3, 1), (1, 3, 1), (1, 1, 1)])
+def test_results_of_broadcast_inputs_lie_in_memory_as_numpys(xp, stored):
+    values = np.ones(stored, np.float32)
+    for axes in permutations(range(3)):
+        view = xp.broadcast_to(xp.asarray(values), (2, 3, 4)).transpose(axes)
+        expected = np.cumsum(np.broadcast_to(values, (2, 3, 4)).transpose(axes), 1)
+        result = cumsum(view, 1)
+        assert result.strides == expected.strides
+        np.testing.assert_array_equal(xp.to_numpy(result), expected)
+
+
+def test_a_flattened_result_is_contiguous(xp):
+    array = xp.asarray(np.ones((3, 4), np.float32)).T
+    assert cumsum(array).strides == (4,)
+    assert cumsum(array[:0], 1).shape == (0, 3)
 
 
 @pytest.mark.parametrize(("stored", "shape"), [((1,), (1000,)), ((3, 1), (3, 1000)), ((1, 7), (900, 7)), ((), (4, 5))])

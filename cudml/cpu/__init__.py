@@ -10,6 +10,7 @@ import numpy as np
 from cudml.cpu.modulus import modulus
 from cudml.cpu.normalization import moments, normalize
 from cudml.cpu.scan import scan, segmented_scan
+from cudml.memory import make_in_order
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan, Spec
 
 _COMPUTE: dict[type, Any] = {
@@ -32,9 +33,11 @@ class CpuBackend:
             return np.from_dlpack(value)
         return np.asarray(value)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> np.ndarray:
-        """A new C-contiguous array."""
-        return np.empty(shape, dtype)
+    def empty(
+        self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None
+    ) -> np.ndarray:
+        """A new dense array, its axes in the given order."""
+        return make_in_order(lambda stored: np.empty(stored, dtype), shape, order)
 
     def copy(self, array: np.ndarray) -> np.ndarray:
         """The same elements in memory of their own."""

@@ -12,6 +12,7 @@ from cupy.cuda.device import get_device_id
 from cudml.cuda.device import properties_of
 from cudml.cuda.graphs import is_capturing, kept_for_replays
 from cudml.cuda.launcher import launch
+from cudml.memory import make_in_order
 from cudml.plan import recall_plan
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, alignment_of
@@ -46,9 +47,11 @@ class CudaBackend:
         with array.device:
             return kept_for_replays(array.copy())
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: cupy.ndarray) -> cupy.ndarray:
+    def empty(
+        self, shape: tuple[int, ...], dtype: np.dtype, like: cupy.ndarray, order: tuple[int, ...] | None = None
+    ) -> cupy.ndarray:
         with like.device:
-            return cupy.empty(shape, dtype)
+            return make_in_order(lambda stored: cupy.empty(stored, dtype), shape, order)
 
     def to_host(self, array: cupy.ndarray) -> np.ndarray | None:
         """A copy on the host, which waits for the stream; None while the stream is being captured."""

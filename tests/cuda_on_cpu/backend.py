@@ -19,6 +19,7 @@ from cuda_on_cpu.memory import DeviceArray, address_of, device_array, empty
 from cuda_on_cpu.module import Kernel, compiled_kernel
 from cuda_on_cpu.schedule import Schedule
 from cudml.cuda.sources import kernels_folder
+from cudml.memory import make_in_order
 from cudml.plan import recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import DeviceProperties
@@ -54,8 +55,10 @@ class EmulatedBackend:
     def asarray(self, value: Any) -> DeviceArray:
         return value if isinstance(value, DeviceArray) else device_array(value)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> DeviceArray:
-        return empty(shape, dtype)
+    def empty(
+        self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None
+    ) -> DeviceArray:
+        return make_in_order(lambda stored: empty(stored, dtype), shape, order)
 
     def copy(self, array: DeviceArray) -> DeviceArray:
         return device_array(array)
@@ -67,9 +70,10 @@ class EmulatedBackend:
         present = {name: array for name, array in arrays.items() if array is not None}
         plan = recall_plan(spec, tuple((name, _layout_of(array)) for name, array in present.items()), self.device)
         if plan.launches:
-            self._launch_under_all_schedules(plan, present)
+            self.launch(plan, present)
 
-    def _launch_under_all_schedules(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
+    def launch(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
+        """Launches the plan's kernels under all schedules."""
         memory = [a.allocation for a in arrays.values() if isinstance(a, DeviceArray) and a.allocation]
         before = [allocation.bytes.copy() for allocation in memory] if len(self.schedules) > 1 else []
         first: list[np.ndarray] = []
