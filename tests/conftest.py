@@ -7,6 +7,8 @@ BACKENDS.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import cuda_on_cpu
@@ -44,6 +46,10 @@ class Host:
         """The address of the first element."""
         return array.__array_interface__["data"][0]
 
+    def planned_for(self, **properties: Any) -> AbstractContextManager[None]:
+        """A context in which calls are planned for a device with these properties (cudml/plan/device.py)."""
+        return nullcontext()
+
 
 class Cuda:
     """CuPy arrays, computed by the backend `cuda`."""
@@ -79,6 +85,17 @@ class Cuda:
     def pointer(self, array: Any) -> int:
         return array.data.ptr
 
+    @contextmanager
+    def planned_for(self, **properties: Any) -> Iterator[None]:
+        from cudml.cuda.backend import BACKEND
+        from cudml.cuda.device import properties_of
+
+        BACKEND.planned_for = properties_of(self._cupy.cuda.Device().id)._replace(**properties)
+        try:
+            yield
+        finally:
+            BACKEND.planned_for = None
+
 
 class Emulated(Host):
     """Arrays in memory of the CPU executor, computed by the kernels themselves (cuda_on_cpu/README.md)."""
@@ -111,6 +128,15 @@ class Emulated(Host):
     def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
         strides = np.broadcast_to(array, shape).strides
         return np.lib.stride_tricks.as_strided(array, shape, strides, subok=True)
+
+    @contextmanager
+    def planned_for(self, **properties: Any) -> Iterator[None]:
+        own = self.backend.device
+        self.backend.device = own._replace(**properties)
+        try:
+            yield
+        finally:
+            self.backend.device = own
 
 
 BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda, Emulated)}

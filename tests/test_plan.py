@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cudml.plan import make_plan
+from cudml.plan import make_plan, recall_plan
+from cudml.plan.binding import Binding
+from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, index_type
-from cudml.plan.plan import Plan, Struct, Workspace
+from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
 F32 = np.dtype(np.float32)
@@ -245,6 +247,37 @@ def test_a_plan_prints_what_it_launches():
     assert "VALUE=float" in text
     assert "reduce_rows<<<9, 256>>>(input, workspace+0, offsets, {3, 10000, 3, 0, 0," in text
     assert text.endswith("workspace: 96 bytes")
+
+
+def test_a_plan_prints_its_memory():
+    arguments = (Scratch(), Workspace(16), Pointer("input"))
+    plan = Plan("scan.cu", (), (Launch("kernel", 3, 64, arguments, shared_bytes=49_152),), 32, scratch_bytes=1024)
+    assert str(plan).splitlines() == [
+        "scan.cu: ",
+        "kernel<<<3, 64, 49152>>>(scratch, workspace+16, input)",
+        "workspace: 32 bytes",
+        "scratch: 1024 bytes",
+    ]
+
+
+def test_a_binding_passes_what_the_call_has():
+    number = Scalar("b", np.dtype(np.float64))
+    arguments = (Pointer("a"), Pointer("b"), Pointer("absent"), Workspace(16), number, Struct((7,), F32), Scratch())
+    binding = Binding(Launch("kernel", 1, 32, arguments))
+    for scalar in (2, 3):
+        arrays = {"a": "address", "b": np.int8(scalar)}
+        a, b, absent, workspace, value, struct, scratch = binding(arrays, {"address": 512}.get, 1024, 4096)
+        assert (a, b, absent, workspace, scratch) == (512, 0, 0, 1040, 4096)
+        assert (value.dtype, value.tolist()) == (np.float64, [scalar])
+        assert struct.tobytes() == np.float32(7).tobytes()
+
+
+def test_plans_are_recalled_by_device():
+    line = layout((64,))
+    call = Modulus(F32), tuple((name, line) for name in ("dividend", "divisor", "output"))
+    plan = recall_plan(*call, H200)
+    assert recall_plan(*call, H200._replace()) is plan
+    assert recall_plan(*call, H200._replace(multiprocessors=1)) is not plan
 
 
 def test_a_struct_is_packed_as_its_members():
