@@ -113,6 +113,26 @@ def test_driver_is_asked_through_its_library(monkeypatch: pytest.MonkeyPatch) ->
     assert driver.gpu_count() == 4
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "expected"), [(0, 1, 2**40), (0, 0, None), (0, 2, None), (1, 1, None)], ids=str
+)
+def test_only_an_active_capture_has_a_number(monkeypatch: pytest.MonkeyPatch, code, status, expected) -> None:
+    def ask(stream: ctypes.c_void_p, status_out: object, number_out: object, *others: object) -> int:
+        assert (stream.value, others) == (512, (None, None, None))
+        ctypes.cast(status_out, ctypes.POINTER(ctypes.c_int)).contents.value = status
+        ctypes.cast(number_out, ctypes.POINTER(ctypes.c_uint64)).contents.value = 2**40
+        return code
+
+    monkeypatch.setattr(driver, "_library", lambda: SimpleNamespace(cuStreamGetCaptureInfo_v2=ask))
+    assert driver.capture_number(512) == expected
+
+
+@pytest.mark.parametrize("library", [None, SimpleNamespace()], ids=["no driver", "an old driver"])
+def test_a_capture_without_a_number(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
+    monkeypatch.setattr(driver, "_library", lambda: library)
+    assert driver.capture_number(512) is None
+
+
 def _pretend_driver(monkeypatch: pytest.MonkeyPatch, version: tuple[int, int] | None, gpus: int) -> None:
     monkeypatch.setattr(driver, "version", lambda: version)
     monkeypatch.setattr(driver, "gpu_count", lambda: gpus)

@@ -244,6 +244,21 @@ def test_replays_run_beside_eager_calls_and_other_graphs(xp, run, scratch, strea
 
 
 @on_gpu
+def test_the_driver_numbers_captures(scratch, streams):
+    from cudml import driver
+
+    numbers = []
+    with streams[0] as stream:
+        assert driver.capture_number(stream.ptr) is None
+        for _ in range(2):
+            stream.begin_capture()
+            numbers += [driver.capture_number(stream.ptr) for _ in range(2)]
+            stream.end_capture()
+    assert numbers[0] == numbers[1] != numbers[2] == numbers[3]
+    assert None not in numbers
+
+
+@on_gpu
 def test_a_capture_takes_the_spare_and_the_next_eager_call_makes_another(xp, run, scratch, streams):
     arrays = {"counts": gpu_counts(xp), "rounds": np.int32(0)}
     with streams[0] as stream:

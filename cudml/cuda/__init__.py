@@ -1,1 +1,1 @@
-"""The CUDA backend: `cudml.cuda.backend` imports CuPy, `cache`, `compiler` and `sources` do without it."""
+"""The CUDA backend: `cudml.cuda.backend` imports CuPy, `cache`, `compiler`, `scratch` and `sources` do without it."""
