@@ -204,6 +204,15 @@ def test_cub_takes_part_where_it_computes_the_same() -> None:
     assert not any(takes_part(case) for case in scan.CASES if case.group in ("rows", "views", "widened integers"))
 
 
+def test_kernels_of_huge_cases_are_found_without_their_memory() -> None:
+    pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
+    from benchmarks.compile_ahead import kernels_of
+
+    kernels = kernels_of((scan, case) for case in scan.CASES if case.group in ("beyond 2^31 elements", "segments"))
+    assert {source for source, _ in kernels} == {"scan.cu"}
+    assert {"float"} < {dict(constants)["VALUE"] for _, constants in kernels}
+
+
 def test_failing_case_and_failing_peer_cost_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(Host().facts(), tmp_path / "dry.json")
     measured = run.Run(Host(), report, [_Family])
