@@ -50,6 +50,7 @@ check: $(VENV)/check.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.chart
 	$(BIN)/python -m pytest benchmarks
 
 docs: $(VENV)/docs.stamp

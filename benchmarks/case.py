@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol, TypeAlias
 
+import ml_dtypes  # noqa: F401  (makes "bfloat16" a name that NumPy knows)
 import numpy as np
 
 Call: TypeAlias = Callable[[], object]
@@ -35,6 +37,12 @@ class Case:
     """How many arrays of `shape` a perfect kernel reads and writes."""
     compiled_peer: bool = False
     """Whether torch.compile is measured as well, which takes seconds."""
+    group: str = ""
+    """What the case is an example of: cases of one group share a row of the chart."""
+    required: float | None = None
+    """The least percent of a copy's speed that is good enough."""
+    baseline: Case | None = None
+    """A case that this one must keep up with, instead of a fixed percentage."""
 
     @property
     def bytes(self) -> int:
@@ -51,7 +59,12 @@ class Case:
 
     def shrunk(self) -> Case:
         """The same case on a few elements, for dry runs."""
-        return replace(self, shape=tuple(min(length, _SHRUNK_LENGTH) for length in self.shape))
+        shape = tuple(min(length, _SHRUNK_LENGTH) for length in self.shape)
+        return replace(self, shape=shape, baseline=self.baseline and self.baseline.shrunk())
+
+    def matches(self, text: str) -> bool:
+        """Whether `text` occurs in the case's group or name."""
+        return text in f"{self.group}: {self}"
 
     def __str__(self) -> str:
         axis = list(self.axis) if isinstance(self.axis, tuple) else self.axis
@@ -60,20 +73,20 @@ class Case:
 
 
 class Family(Protocol):
-    """What each of the modules scan, normalization and modulus offers."""
+    """What each of the modules scan, normalization and modulus offers. `case` is one of its own."""
 
-    CASES: tuple[Case, ...]
+    CASES: tuple[Any, ...]
 
-    def arrays(self, case: Case, xp: Any) -> Arrays:
+    def arrays(self, case: Any, xp: Any) -> Arrays:
         """Inputs with data, and an output, as arrays of the module `xp`."""
 
-    def ours(self, case: Case, arrays: Arrays) -> Call:
+    def ours(self, case: Any, arrays: Arrays) -> Call:
         """The call of cudml."""
 
-    def peers(self, case: Case, arrays: Arrays) -> dict[str, Call]:
+    def peers(self, case: Any, arrays: Arrays) -> dict[str, Call]:
         """The same computation by the other libraries that are installed."""
 
-    def compiled_peers(self, case: Case, arrays: Arrays) -> dict[str, Call]:
+    def compiled_peers(self, case: Any, arrays: Arrays) -> dict[str, Call]:
         """Those that are compiled first, which takes seconds."""
 
 
@@ -81,9 +94,18 @@ def filled(xp: Any, shape: tuple[int, ...], dtype: str, low: float, high: float)
     """An array of uniform values from low to high; a block of them is repeated, so that no library of random numbers
     is needed on the GPU."""
     size = math.prod(shape)
-    block = np.random.default_rng(0).uniform(low, high, min(size, _RANDOM_BLOCK)).astype(dtype)
+    block = _block(dtype, low, high)[:size]
     array = xp.empty(size, dtype)
+    bits = array.view(block.dtype)
     whole = size - size % len(block)
-    array[:whole].reshape(-1, len(block))[...] = xp.asarray(block)
-    array[whole:] = xp.asarray(block[: size - whole])
+    bits[:whole].reshape(-1, len(block))[...] = xp.asarray(block)
+    bits[whole:] = xp.asarray(block[: size - whole])
     return array.reshape(shape)
+
+
+@cache
+def _block(dtype: str, low: float, high: float) -> np.ndarray:
+    """The values' bits as unsigned integers, which every library can copy whatever their type is."""
+    values = np.random.default_rng(0).uniform(low, high, (2, _RANDOM_BLOCK))
+    numbers = values[0] + 1j * values[1] if np.dtype(dtype).kind == "c" else values[0]
+    return numbers.astype(dtype).view(f"u{np.dtype(dtype).itemsize}")

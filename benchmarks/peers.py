@@ -1,4 +1,4 @@
-"""The same computations by CuPy and, where it is installed, by torch. Absent libraries are left out."""
+"""The same computations by CuPy and, where they are installed, by torch and CUB. Absent libraries are left out."""
 
 from __future__ import annotations
 
@@ -10,20 +10,35 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import cub
 from benchmarks.case import Arrays, Call, Case
+
+_INT_MAX = 2**31 - 1
+
+#: torch walks down each column serially, which takes it over ten seconds for columns that are longer than this.
+_TORCH_COLUMN = 1 << 25
 
 
 def scan(case: Case, arrays: Arrays) -> dict[str, Call]:
-    """cupy.cumsum and torch.cumsum, or the products."""
+    """cupy.cumsum and torch.cumsum, or the products, and CUB's sum of one line."""
     a, out = arrays["a"], arrays["out"]
     found: dict[str, Call] = {}
-    if cupy := _cupy(a):
+    cupy = _cupy(a)
+    if cupy and a.size <= _INT_MAX:  # nothing says that CuPy's scans go beyond
         function = getattr(cupy, case.op)
-        found["cupy"] = lambda: function(a, axis=case.axis, dtype=case.dtype, out=out)
-    if torch := _torch(a):
+        found["cupy"] = lambda: function(a, axis=case.axis, dtype=out.dtype, out=out)
+    torch = _torch(a)
+    if torch and not (case.axis < a.ndim - 1 and a.shape[case.axis] > _TORCH_COLUMN):
         torch_function, tensors = getattr(torch, case.op), _tensors(arrays)
-        found["torch"] = lambda: torch_function(tensors["a"], case.axis, dtype=tensors["a"].dtype, out=tensors["out"])
+        found["torch"] = lambda: torch_function(tensors["a"], case.axis, dtype=tensors["out"].dtype, out=tensors["out"])
+    if cupy and _is_for_cub(case, a, out) and (call := cub.inclusive_sum(a, out, cupy)):
+        found["cub"] = call
     return found
+
+
+def _is_for_cub(case: Case, a: Any, out: Any) -> bool:
+    dense = a.ndim == 1 and a.flags.c_contiguous and out.flags.c_contiguous
+    return dense and case.op == "cumsum" and a.dtype == out.dtype and str(a.dtype) in cub.DTYPES
 
 
 def modulus(case: Case, arrays: Arrays) -> dict[str, Call]:

@@ -28,10 +28,16 @@ def default_path(gpu: str) -> Path:
     return Path(__file__).resolve().parent / "results" / f"{name}.json"
 
 
-class Report:
-    """Records in the order in which their cases were first measured."""
+def name_of(record: dict[str, Any]) -> str:
+    """The name of the case that a record of the results belongs to."""
+    axis = tuple(record["axis"]) if isinstance(record["axis"], list) else record["axis"]
+    return str(Case(record["op"], record["dtype"], tuple(record["shape"]), axis, record["options"]))
 
-    def __init__(self, facts: dict[str, str], path: Path) -> None:
+
+class Report:
+    """Records in the order in which their cases were first measured; without a path, nothing is written."""
+
+    def __init__(self, facts: dict[str, str], path: Path | None) -> None:
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         self._head = {**facts, "date": today, "kernels_sha256": kernels_sha256()}
         self._records: dict[str, dict[str, Any]] = {}
@@ -60,14 +66,20 @@ class Report:
         if host_us is not None:
             self._peers_host_us.setdefault(str(case), {})[name] = host_us
 
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return list(self._records.values())
+
     def has(self, case: Case) -> bool:
         return str(case) in self._records
 
     def write(self) -> None:
         """Replaces the file as a whole, so that an interrupted run leaves a valid one."""
+        if self._path is None:
+            return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps({**self._head, "cases": list(self._records.values())}, indent=1) + "\n")
+        partial.write_text(json.dumps({**self._head, "cases": self.records}, indent=1) + "\n")
         partial.replace(self._path)
 
     def table(self) -> str:

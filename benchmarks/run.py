@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks import modulus, normalization, scan
 from benchmarks.case import Arrays, Call, Case, Family
 from benchmarks.device import ROTATIONS, Device, Gpu, Host
+from benchmarks.families import FAMILIES
 from benchmarks.report import Report, default_path
+from benchmarks.requirements import table
 from cudml import info
-
-FAMILIES: dict[str, Family] = {"scan": scan, "normalization": normalization, "modulus": modulus}
 
 Peers: TypeAlias = Callable[[Case, Arrays], dict[str, Call]]
 
@@ -28,11 +27,15 @@ Peers: TypeAlias = Callable[[Case, Arrays], dict[str, Call]]
 class Run:
     """One pass over the cases after the other on a device."""
 
-    def __init__(self, device: Device, report: Report, families: Sequence[Family], shrink: bool = False) -> None:
+    def __init__(
+        self, device: Device, report: Report, families: Sequence[Family], shrink: bool = False, text: str = ""
+    ) -> None:
+        """Only cases that contain `text`; `shrink` for a dry run."""
         self._device = device
         self._report = report
         self._families = families
         self._shrink = shrink
+        self._text = text
         self.failures = 0
 
     def measure_ours(self) -> None:
@@ -52,7 +55,8 @@ class Run:
                     self._attempt(f"peers of {case}", partial(self._peers, family, case, getattr(family, kind)))
 
     def _cases(self, family: Family) -> Iterator[Case]:
-        return (case.shrunk() if self._shrink else case for case in family.CASES)
+        chosen = (case for case in family.CASES if case.matches(self._text))
+        return (case.shrunk() if self._shrink else case for case in chosen)
 
     def _ours(self, family: Family, case: Case) -> None:
         device = self._device
@@ -92,15 +96,21 @@ def _rotations(case: Case) -> int:
     return ROTATIONS if case.is_small else 1
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what the command line says and returns the exit code: 1 when cudml could not be measured somewhere."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--out", type=Path, help="the JSON file to write; default: results/ and the GPU's name")
     parser.add_argument("--only", choices=FAMILIES, action="append", help="only this family; may be repeated")
+    parser.add_argument("--filter", default="", metavar="TEXT", help='only cases with TEXT in group or name: "columns"')
+    parser.add_argument("--table", choices=["peers", "required"], default="peers", help="what is printed at the end")
     parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no peer is begun")
     parser.add_argument("--no-peers", action="store_true", help="only cudml and the copy")
     parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs what the command line says and returns the exit code: 1 when cudml could not be measured somewhere."""
+    options = _parser().parse_args(arguments)
     deadline = time.monotonic() + options.time_budget
     problem = None if options.dry_run else info.gpu_problem()
     if problem:
@@ -108,12 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     device: Device = Host() if options.dry_run else Gpu()
     facts = device.facts()
-    report = Report(facts, options.out or default_path(facts["gpu"]))
-    run = Run(device, report, [FAMILIES[name] for name in options.only or FAMILIES], shrink=options.dry_run)
+    is_part = bool(options.only or options.filter)  # which must not replace a file of all results
+    report = Report(facts, options.out or (None if is_part else default_path(facts["gpu"])))
+    families = [FAMILIES[name] for name in options.only or FAMILIES]
+    run = Run(device, report, families, shrink=options.dry_run, text=options.filter)
     run.measure_ours()
     if not options.no_peers:
         run.measure_peers(deadline)
-    print(report.table())
+    print(table(report.records) if options.table == "required" else report.table())
     return 1 if run.failures else 0
 
 

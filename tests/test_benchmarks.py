@@ -1,17 +1,22 @@
-"""The benchmark harness without a GPU: what it writes, and that one failure costs one case only."""
+"""The benchmark harness without a GPU: what it writes, what its cases are, and that one failure costs one case only."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from benchmarks import run
+from benchmarks import chart, cub, device, peers, requirements, run, scan
 from benchmarks.case import Case, filled
-from benchmarks.device import Host
+from benchmarks.device import Gpu, Host
+from benchmarks.families import all_cases
 from benchmarks.report import Report, default_path, kernels_sha256
 
 HEAD = {"gpu", "driver", "cuda", "cupy", "date", "kernels_sha256", "cases"}
@@ -28,18 +33,58 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict:
 def test_results_have_the_fixed_schema(results: dict) -> None:
     assert results.keys() == HEAD
     assert results["kernels_sha256"] == kernels_sha256()
-    assert {case["op"] for case in results["cases"]} == {"cumsum", "cumprod", "mean_variance_normalization", "fmod"}
+    ops = {"cumsum", "cumprod", "segmented_cumsum", "mean_variance_normalization", "fmod"}
+    assert {case["op"] for case in results["cases"]} == ops
     for case in results["cases"]:
         assert case.keys() == FIELDS | {"host_us"}  # every case of a dry run is small
         assert case["copy_fraction"] == case["copy_ms"] / case["ms"]
-        streams = 3 if case["op"] == "fmod" else 2
-        assert case["bytes"] == streams * np.empty(case["shape"], case["dtype"]).nbytes
+        if not case["options"]:
+            streams = {"fmod": 3}.get(case["op"], 2)
+            widened = {"int8": 9 / 2, "int32": 3 / 2}.get(case["dtype"], 1) if case["op"] == "cumsum" else 1
+            assert case["bytes"] == streams * widened * np.empty(case["shape"], case["dtype"]).nbytes
 
 
 def test_cases_are_distinct_and_cover_the_operators() -> None:
     cases = [case for family in run.FAMILIES.values() for case in family.CASES]
-    assert len({str(case) for case in cases}) == len(cases)
-    assert Case("cumsum", "float32", (1 << 28,), 0) in cases
+    assert len(all_cases()) == len(cases)
+    assert str(Case("cumsum", "float32", (1 << 28,), 0)) in all_cases()
+    assert all(str(case.baseline) in all_cases() for case in cases if case.baseline)
+
+
+@pytest.mark.parametrize("view", scan.VIEWS)
+def test_bytes_of_a_view_are_those_of_the_sectors_it_touches(view: str) -> None:
+    case = scan.ScanCase("cumsum", "float32", (8, 64), 1, {"view": view})
+    a = scan.arrays(case, np)["a"]
+    indices = np.meshgrid(*(np.arange(length) for length in a.shape), indexing="ij")
+    addresses = sum(index * stride for index, stride in zip(indices, a.strides, strict=True))
+    sectors = np.unique(addresses // 32)
+    assert case.bytes == pytest.approx(32 * sectors.size + a.nbytes, abs=32)
+    assert a.shape == case.shape
+
+
+@pytest.mark.parametrize("segments", scan.SEGMENTS)
+def test_offsets_are_valid_and_have_the_stated_mean(segments: str) -> None:
+    size = 1 << 16
+    case = scan.ScanCase("segmented_cumsum", "float32", (size,), 0, {"segments": segments})
+    offsets = scan.offsets(case)
+    lengths = np.diff(offsets)
+    assert (offsets[0], offsets[-1]) == (0, size)
+    assert lengths.min() >= 0
+    assert lengths.mean() == {"one": size, "mean 16": 16}.get(segments, 256)
+    assert case.bytes == 2 * 4 * size + offsets.nbytes
+    if segments == "Pareto":
+        assert lengths.max() == size / 2
+
+
+def test_results_may_be_in_place_widened_or_of_a_given_type() -> None:
+    case = scan.ScanCase("cumsum", "int32", (64,), 0)
+    assert scan.arrays(case, np)["out"].dtype == np.int64
+    same = replace(case, options={"dtype": "int32", "in_place": True})
+    arrays = scan.arrays(same, np)
+    assert arrays["out"] is arrays["a"]
+    expected = np.cumsum(arrays["a"], dtype=np.int32)
+    scan.ours(same, arrays)()
+    assert (arrays["a"] == expected).all()
 
 
 def test_hash_covers_paths_and_contents_in_sorted_order(tmp_path: Path) -> None:
@@ -67,6 +112,105 @@ def test_one_family_only(tmp_path: Path) -> None:
     path = tmp_path / "dry.json"
     run.main(["--dry-run", "--only", "modulus", "--out", str(path)])
     assert {case["op"] for case in json.loads(path.read_text())["cases"]} == {"fmod"}
+
+
+def test_some_cases_only_by_a_part_of_their_group_or_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "write_text", _fail)  # a part of the cases must not replace the whole results
+    assert run.main(["--dry-run", "--filter", "segments: ", "--table", "required"]) == 0
+    table = capsys.readouterr().out.split("percent of the speed of a copy")[1]
+    assert table.count("segmented_cumsum float32 (5,)") == len(scan.SEGMENTS)
+
+
+def test_table_marks_what_misses_its_figure_and_who_is_faster() -> None:
+    report = Report({}, None)
+    plain = next(case for case in scan.CASES if case.shape == (1 << 28,))
+    keeps_up, falls_behind = [case for case in scan.CASES if case.baseline == plain][:2]
+    assert plain.required == 93
+    for case, ms in ((plain, 1 / 0.92), (keeps_up, 1 / 0.91), (falls_behind, 1 / 0.89)):
+        report.add(case, 1.0, ms)
+    report.add_peer(plain, "slow", 2.0)
+    report.add_peer(plain, "fast", 1.0)
+    _, first, second, third, summary = requirements.table(report.records).splitlines()
+    assert first.split("axis 0")[1].split() == ["93.0", "92.0<", "1.0870", "1.0000", "slow", "50.0,", "fast", "100.0!"]
+    assert second.split()[-4:-2] == ["90.0", "91.0"]
+    assert third.split()[-4:-2] == ["90.0", "89.0<"]
+    assert summary.startswith("3 cases: 2 miss what is required (<), in 1 another")
+
+
+def test_committed_chart_is_that_of_the_committed_results() -> None:
+    results = json.loads((chart.FOLDER / "h200.json").read_text(encoding="utf-8"))
+    assert (chart.FOLDER / "h200.svg").read_text(encoding="utf-8") == chart.svg(results)
+
+
+def test_chart_has_a_dot_for_each_large_scan_and_library() -> None:
+    figures = chart.figures([{**_record(case), "peers_ms": {"torch": 4.0}} for case in scan.CASES])
+    drawn = [case for case in scan.CASES if case.group != "small"]
+    assert sum(len(figures[group]["cudml"]) for group in figures) == len(drawn)
+    assert figures["rows"] == {"cudml": [50.0] * 3, "torch": [25.0] * 3}
+
+
+def test_hopeless_calls_are_made_once_and_those_that_compile_first_again() -> None:
+    gpu = object.__new__(Gpu)
+    gpu._stream = SimpleNamespace(synchronize=lambda: time.sleep(waits.pop(0)))
+    gpu._median = lambda call, repeats: 1.0
+    calls: list[int] = []
+
+    def compiles() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            time.sleep(1.5 * device.SLOW_SECONDS)
+
+    waits = [0, 1.5 * device.SLOW_SECONDS]
+    assert gpu.milliseconds([lambda: calls.append(1)]) >= 1500 * device.SLOW_SECONDS
+    assert len(calls) == 1
+    calls.clear()
+    waits = [0, 0, 0, 0]
+    assert gpu.milliseconds([compiles]) == 1.0
+    assert len(calls) == 2
+
+
+def test_cub_is_compiled_once_for_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cub, "FOLDER", tmp_path / "build")
+    commands: list[list[str]] = []
+
+    def compiler(command: list[str], check: bool) -> None:
+        commands.append(command)
+        Path(command[command.index("-o") + 1]).touch()
+
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(cub.subprocess, "run", compiler)
+    assert cub.build("90") == cub.build("90") != cub.build("80")
+    assert [command[3] for command in commands] == [
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_80,code=sm_80",
+    ]
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert cub.build("90") is not None
+    assert cub.build("75") is None
+
+
+def test_cub_takes_part_where_it_computes_the_same() -> None:
+    def takes_part(case: scan.ScanCase) -> bool:
+        small = replace(case, shape=tuple(min(length, 64) for length in case.shape))
+        arrays = scan.arrays(small, np)
+        return peers._is_for_cub(small, arrays["a"], arrays["out"])
+
+    names = {str(case) for case in scan.CASES if case.group in ("1-D", "descriptors' types") and takes_part(case)}
+    assert {str(case) for case in scan.CASES if case.group == "1-D"} < names
+    assert "cumsum int32 (268435456,) axis 0 dtype=int32" in names
+    assert "cumsum uint32 (268435456,) axis 0 dtype=uint32" not in names
+    assert not any(takes_part(case) for case in scan.CASES if case.group in ("rows", "views", "widened integers"))
+
+
+def test_kernels_of_huge_cases_are_found_without_their_memory() -> None:
+    pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
+    from benchmarks.compile_ahead import kernels_of
+
+    kernels = kernels_of((scan, case) for case in scan.CASES if case.group in ("beyond 2^31 elements", "segments"))
+    assert {source for source, _ in kernels} == {"scan.cu"}
+    assert {"float"} < {dict(constants)["VALUE"] for _, constants in kernels}
 
 
 def test_failing_case_and_failing_peer_cost_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,6 +241,18 @@ def test_filled_reaches_the_last_element(size: int) -> None:
     assert array.max() <= 2
 
 
+def _record(case: Case) -> dict:
+    return {
+        "op": case.op,
+        "dtype": case.dtype,
+        "shape": list(case.shape),
+        "axis": case.axis,
+        "options": case.options,
+        "copy_ms": 1.0,
+        "ms": 2.0,
+    }
+
+
 class _Family:
     """A case that works, with a peer that does not, and a case that fails."""
 
@@ -119,5 +275,5 @@ class _Family:
         return {"compiled": lambda: None}
 
 
-def _fail() -> None:
+def _fail(*arguments: object, **options: object) -> None:
     raise RuntimeError("on purpose")

@@ -1,0 +1,112 @@
+"""Draws the chart of the scans beside every file of results: `python -m benchmarks.chart`.
+
+A row for each group of cases, in it a lane for each library, in it a dot for each case. The same results give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from benchmarks import scan
+from benchmarks.report import name_of
+
+FOLDER = Path(__file__).resolve().parent / "results"
+
+#: By group and by library, the percentages of all cases.
+Figures = dict[str, dict[str, list[float]]]
+
+_LIBRARIES = {"cudml": "#1a7f37", "cub": "#8250df", "torch": "#d4622a", "cupy": "#57606a"}
+_NAMES = {"cudml": "cudml", "cub": "CUB", "torch": "torch", "cupy": "CuPy"}
+
+_WIDTH, _LEFT, _RIGHT = 760, 170, 20
+_TOP, _BOTTOM = 52, 24
+_LANE, _GAP = 9, 9  # heights of a lane, and between groups
+
+
+def figures(records: Sequence[dict[str, Any]]) -> Figures:
+    """Percent of a copy's speed in the large cases of the scans that are measured today."""
+    groups = {str(case): case.group for case in scan.CASES}
+    found: Figures = {group: {} for group in groups.values() if group != "small"}
+    for record in records:
+        group = found.get(groups.get(name_of(record), ""))
+        if group is not None:
+            for library, ms in {"cudml": record["ms"], **record["peers_ms"]}.items():
+                group.setdefault(library, []).append(100 * record["copy_ms"] / ms)
+    return {group: libraries for group, libraries in found.items() if libraries}
+
+
+def svg(results: dict[str, Any]) -> str:
+    """The chart as the text of a file."""
+    groups = figures(results["cases"])
+    bottom = _TOP + sum(len(_lanes(libraries)) * _LANE + _GAP for libraries in groups.values())
+    title = f"Scans on an {results['gpu']}: percent of the speed of a copy of the same bytes, a dot for each case"
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" '
+            'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#24292f">',
+            f"<title>{escape(title)}</title>",
+            '<rect width="100%" height="100%" fill="white"/>',
+            f'<text x="12" y="20" font-size="14">{escape(title)}</text>',
+            *_legend(),
+            *_grid(bottom),
+            *_rows(groups),
+            "</svg>\n",
+        ]
+    )
+
+
+def _legend() -> Iterator[str]:
+    for place, (library, colour) in enumerate(_LIBRARIES.items()):
+        x = _LEFT + 80 * place
+        yield f'<circle cx="{x}" cy="36" r="4" fill="{colour}"/><text x="{x + 8}" y="40">{_NAMES[library]}</text>'
+
+
+def _grid(bottom: int) -> Iterator[str]:
+    for percent in range(0, 101, 20):
+        x = _x(percent)
+        yield f'<path d="M{x} {_TOP - 4}V{bottom}" stroke="#d0d7de"/>'
+        yield f'<text x="{x}" y="{bottom + 15}" text-anchor="middle">{percent} %</text>'
+
+
+def _rows(groups: Figures) -> Iterator[str]:
+    y = _TOP
+    for group, libraries in groups.items():
+        lanes = _lanes(libraries)
+        middle = y + len(lanes) * _LANE / 2 + 4
+        yield f'<text x="{_LEFT - 12}" y="{middle:g}" text-anchor="end">{escape(group)}</text>'
+        for library in lanes:
+            yield from _lane(library, libraries[library], y + _LANE / 2)
+            y += _LANE
+        y += _GAP
+
+
+def _lane(library: str, percentages: Sequence[float], y: float) -> Iterator[str]:
+    """A line from the slowest case to the fastest, and the cases."""
+    first, last = _x(min(percentages)), _x(max(percentages))
+    yield f'<g fill="{_LIBRARIES[library]}" fill-opacity="0.75" stroke="{_LIBRARIES[library]}" stroke-width="0.7">'
+    yield f'<path d="M{first} {y:g}H{last}"/>'
+    yield from (f'<circle cx="{_x(percent)}" cy="{y:g}" r="3"/>' for percent in percentages)
+    yield "</g>"
+
+
+def _lanes(libraries: dict[str, list[float]]) -> list[str]:
+    return [library for library in _LIBRARIES if library in libraries]
+
+
+def _x(percent: float) -> float:
+    return round(_LEFT + percent / 105 * (_WIDTH - _LEFT - _RIGHT), 1)
+
+
+def main() -> None:
+    """Writes an SVG file beside every JSON file of the results."""
+    for path in FOLDER.glob("*.json"):
+        path.with_suffix(".svg").write_text(svg(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
