@@ -27,6 +27,9 @@ template <> struct ComputedIn<bfloat16> { using type = float; };
 template <typename A, typename B> struct IsSame { static constexpr bool value = false; };
 template <typename A> struct IsSame<A, A> { static constexpr bool value = true; };
 
+template <bool, typename A, typename B> struct Select { using type = A; };
+template <typename A, typename B> struct Select<false, A, B> { using type = B; };
+
 template <typename T> struct IsComplex { static constexpr bool value = false; };
 template <typename Real> struct IsComplex<complex<Real>> { static constexpr bool value = true; };
 

@@ -28,4 +28,72 @@ __device__ inline unsigned short half_from_double(double x) {
     return static_cast<unsigned short>(bits);
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// Words that threads of other blocks write or wait for.
+
+__device__ inline unsigned long long load_relaxed(const unsigned long long* address) {
+    unsigned long long word;
+    asm volatile("ld.relaxed.gpu.b64 %0, [%1];" : "=l"(word) : "l"(address) : "memory");
+    return word;
+}
+
+__device__ inline void store_relaxed(unsigned long long* address, unsigned long long word) {
+    asm volatile("st.relaxed.gpu.b64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
+}
+
+__device__ inline unsigned load_acquire_block(const unsigned* address) {
+    unsigned word;
+    asm volatile("ld.acquire.cta.b32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");
+    return word;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Compute capability 9.0: barriers in shared memory that count arrivals and, for bulk copies, bytes.
+
+using Mbarrier = unsigned long long;
+
+__device__ inline unsigned shared_address(const void* shared) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+__device__ inline void mbarrier_init(Mbarrier* barrier, unsigned count) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
+}
+
+__device__ inline void mbarrier_arrive(Mbarrier* barrier) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+__device__ inline void mbarrier_arrive_expect(Mbarrier* barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+// Whether the phase of this parity is complete; may sleep a while before it says no.
+__device__ inline bool mbarrier_try_wait(Mbarrier* barrier, unsigned parity) {
+    unsigned complete;
+    asm volatile(
+        "{.reg .pred complete; mbarrier.try_wait.parity.shared.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete;}"
+        : "=r"(complete)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    return complete != 0;
+}
+
+__device__ inline void mbarrier_wait(Mbarrier* barrier, unsigned parity) {
+    while (!mbarrier_try_wait(barrier, parity)) {
+    }
+}
+
+// Makes initialised barriers visible to the copy engine.
+__device__ inline void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// A copy from global to shared memory whose bytes `barrier` counts. Addresses and sizes are multiples of 16 bytes.
+__device__ inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared)),
+                 "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
 #endif

@@ -27,6 +27,7 @@ struct Sum {
         else return static_cast<T>(-0.0f);
     }
     template <typename T> __device__ static T first() { return T{}; }
+    template <typename T> __device__ static constexpr bool neutral_may_lead() { return true; }
 };
 
 struct Product {
@@ -39,10 +40,11 @@ struct Product {
     }
     __device__ static bool combine(bool a, bool b) { return a && b; }
 
-    // Only ever combined behind the end of a line: for complex infinities it would not be neutral.
+    // For complex infinities it is not neutral: 0 times infinity is in the product.
     template <typename T> __device__ static T neutral() {
         if constexpr (IsComplex<T>::value) return {1, 0};
         else return static_cast<T>(1);
     }
     template <typename T> __device__ static T first() { return neutral<T>(); }
+    template <typename T> __device__ static constexpr bool neutral_may_lead() { return !IsComplex<T>::value; }
 };

@@ -1,28 +1,92 @@
 // The order in which values are combined: a tree that depends on nothing but the number of values.
 //
-// A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 32 rows a tile, 32
-// tiles a block of tiles, and so on. On every level the prefixes of up to 32 neighbours are those of Sklansky's network
-// [1]: the aggregates of aligned powers of two, combined pairwise. Neither the number of warps, nor the tile a kernel
-// works on, nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
+// A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 64 rows a tile, 32
+// tiles a group, and a line has any number of groups. On each of these levels the prefixes are those of Sklansky's
+// network [1]: the aggregates of aligned powers of two, combined pairwise. A prefix of the line is that of its groups,
+// followed by that of the tiles in a group, of the rows in a tile, and so on down. Neither the number of warps or
+// blocks nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
 //
 // [1] J. Sklansky, Conditional-sum addition logic, IRE Trans. Electronic Computers, 1960.
 #pragma once
 
 #include "warp.cuh"
 
-constexpr int RADIX = 32;
+constexpr int RADIX = 32;      // chunks of a row, and tiles of a group: one for each lane
+constexpr int TILE_ROWS = 64;  // two for each lane
 
-// Inclusive prefixes over the lanes of a warp.
-template <typename Item> __device__ Item warp_prefix(Item item) {
+// Inclusive prefixes over the lanes of a warp, or of each WIDTH neighbours among them.
+template <int WIDTH = LANES, typename Item> __device__ Item warp_prefix(Item item) {
     const int lane = lane_index();
 #pragma unroll
-    for (int half = 1; half < LANES; half *= 2) {
+    for (int half = 1; half < WIDTH; half *= 2) {
         const int left = (lane & ~(2 * half - 1)) + half - 1;  // the last lane of the left half of this lane's block
         const Item before = shuffle(item, left);
         if (lane & half) item = combine(before, item);
     }
     return item;
 }
+
+// The aggregates of COUNT rows, a power of two, of which each lane has a chunk: lane i gets that of row i % COUNT. In each
+// step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT.
+template <int COUNT, typename Item> __device__ Item row_aggregates(Item (&item)[COUNT]) {
+    const int lane = lane_index();
+    int rows = COUNT;
+#pragma unroll
+    for (int half = 1; half < LANES; half *= 2) {
+        const bool right = lane & half;
+        rows = rows > 1 ? rows / 2 : 1;
+#pragma unroll
+        for (int r = 0; r < COUNT; r++) {
+            if (r >= rows) continue;
+            const bool split = half < COUNT;  // else all rows are done but for the lanes
+            const Item kept = split && right ? item[2 * r + 1] : item[split ? 2 * r : r];
+            const Item sent = split ? (right ? item[2 * r] : item[2 * r + 1]) : kept;
+            const Item got = shuffle(sent, lane ^ half);
+            item[r] = combine(right ? got : kept, right ? kept : got);
+        }
+    }
+    return item[0];
+}
+
+// Inclusive prefixes over the rows of a tile, of which lane i has the rows i and, unless there are no more, 32 + i.
+template <typename Item, bool MORE = true> struct TilePrefixes {
+    Item low, high;
+
+    __device__ TilePrefixes(Item low_total, Item high_total) : low(warp_prefix(low_total)) {
+        if (MORE) high = combine(shuffle(low, LANES - 1), warp_prefix(high_total));
+    }
+
+    // That of `row`, by all lanes of the warp.
+    __device__ Item at(int row) const {
+        const Item from_low = shuffle(low, row % LANES);
+        return MORE && row >= LANES ? shuffle(high, row % LANES) : from_low;
+    }
+};
+
+// The prefixes of any number of groups that come one after the other. Lane b holds the aggregate of the aligned block
+// of 2^b groups that ends where bit b of the count is set. By all lanes of a warp.
+template <typename Item, typename Count> struct GroupPrefix {
+    Item block;
+    Count count;
+
+    __device__ void add(Item group) {
+        int b = 0;
+        for (; count >> b & 1; b++) group = combine(shuffle(block, b), group);
+        if (lane_index() == b) block = group;
+        count++;
+    }
+
+    // That of all groups so far, of which there is one at least.
+    __device__ Item total() const {
+        int b = 0;
+        while (!(count >> b & 1)) b++;
+        Item sum = shuffle(block, b);
+        for (b++; count >> b; b++) {
+            if (count >> b & 1) sum = combine(shuffle(block, b), sum);
+        }
+        return sum;
+    }
+};
 
 // The same prefixes for one thread that gets up to 32 items one after the other.
 template <typename Item> struct SerialPrefix {
@@ -41,17 +105,4 @@ template <typename Item> struct SerialPrefix {
         }
         return item;
     }
-};
-
-// A prefix that may be of nothing. The levels of the tree are appended from the largest to the smallest.
-template <typename Item> struct Prefix {
-    Item item;
-    bool empty;
-
-    __device__ void append(Item smaller, bool exists) {
-        if (exists) item = empty ? smaller : combine(item, smaller);
-        empty = empty && !exists;
-    }
-
-    __device__ Item followed_by(Item next) const { return empty ? next : combine(item, next); }
 };

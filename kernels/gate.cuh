@@ -1,0 +1,43 @@
+// Gates, by which the warps of a block hand work to one another: a gate opens each time that all arrivals of a phase
+// are there, and shows those who waited what was written before them.
+#pragma once
+
+#include "intrinsics.cuh"
+
+// The barriers of compute capability 9.0 and newer, which count the bytes of bulk copies too.
+struct HardwareGate {
+    Mbarrier barrier;
+
+    __device__ void init(unsigned arrivals) { mbarrier_init(&barrier, arrivals); }
+    __device__ void arrive() { mbarrier_arrive(&barrier); }
+
+    // Arrives, and keeps the gate shut until `bytes` have come, which are a multiple of 16 as are the addresses.
+    __device__ void arrive_with_copy(void* to, const void* from, unsigned bytes) {
+        mbarrier_arrive_expect(&barrier, bytes);
+        bulk_load(to, from, bytes, &barrier);
+    }
+
+    // Phases are waited for in turn: only the one before and the present one can be told apart.
+    __device__ void wait(int phase) { mbarrier_wait(&barrier, phase & 1); }
+};
+
+// The same in ordinary shared memory.
+struct SoftwareGate {
+    unsigned arrived, arrivals;
+
+    __device__ void init(unsigned count) {
+        arrived = 0;
+        arrivals = count;
+    }
+    __device__ void arrive() {
+        __threadfence_block();
+        atomicAdd(&arrived, 1u);
+    }
+    __device__ void wait(int phase) {
+        while (load_acquire_block(&arrived) < (phase + 1) * arrivals) {
+        }
+    }
+};
+
+template <bool HARDWARE> struct GateOf { using type = SoftwareGate; };
+template <> struct GateOf<true> { using type = HardwareGate; };

@@ -1,0 +1,310 @@
+// What all kernels of running sums and products share: lines, chunks, heads of segments, and what the tree combines.
+//
+//     output[i] = input[0] + ... + input[i]          (inclusive; with * for products)
+//     output[i] = input[0] + ... + input[i - 1]      (exclusive; the identity for i = 0)
+//
+// i counts in the direction of traversal: reverse scans start at the end. A segmented scan starts afresh at every head,
+// the first element of a segment. A line is everything along the scanned axis; tree.cuh says in which order it is added.
+//
+// Constants that the plan sets:
+//     INPUT, VALUE, OUTPUT    element types: stored, computed in, stored
+//     OPERATION               Sum or Product
+//     REVERSE, EXCLUSIVE, SEGMENTED
+//     INITIAL                 1 where the output starts with the identity and is longer by one
+//     INPUT_ALIGNED, OUTPUT_ALIGNED      every element lies at a multiple of its size
+//     INPUT_PACKED, OUTPUT_PACKED        whole chunks lie dense and aligned, and are moved in one access
+//     OFFSET, OFFSET_ALIGNED             of the offsets of a segmented scan
+//     LINE_RANK_IN, LINE_RANK_OUT, AXIS_RANK_IN, AXIS_RANK_OUT, INDEX    see layout.cuh
+#pragma once
+
+#include "elements.cuh"
+#include "layout.cuh"
+#include "operations.cuh"
+#include "tree.cuh"
+
+using Input = INPUT;
+using Value = VALUE;
+using Output = OUTPUT;
+using Operation = OPERATION;
+using Accumulator = ComputedIn<Value>::type;
+
+constexpr int CHUNK = sizeof(Value) < 16 ? 16 / sizeof(Value) : 1;
+constexpr int ROW = LANES * CHUNK;
+constexpr int TILE = TILE_ROWS * ROW;
+
+struct Geometry {
+    Index lines, length, tiles;  // tiles of a line
+    Index segments, offset_stride;
+    Layout<LINE_RANK_IN> input_line;
+    Layout<AXIS_RANK_IN> input_axis;
+    Layout<LINE_RANK_OUT> output_line;
+    Layout<AXIS_RANK_OUT> output_axis;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Items: what the tree combines. In a segmented scan an item knows whether its range holds a head.
+
+struct Plain {
+    Accumulator value;
+};
+
+struct Headed {
+    Accumulator value;
+    int head;
+};
+
+__device__ Plain combine(Plain a, Plain b) { return {Operation::combine(a.value, b.value)}; }
+
+__device__ Headed combine(Headed a, Headed b) {
+    return {b.head ? b.value : Operation::combine(a.value, b.value), a.head | b.head};
+}
+
+template <bool> struct ItemOf { using type = Plain; };
+template <> struct ItemOf<true> { using type = Headed; };
+using Item = ItemOf<SEGMENTED>::type;
+
+__device__ void set(Plain& item, Accumulator value, bool) { item.value = value; }
+__device__ void set(Headed& item, Accumulator value, bool head) { item = {value, head}; }
+
+// Stands where a line has ended. Combined behind other items only, except where Operation says that it may lead.
+__device__ Item neutral_item() {
+    Item item = {};
+    set(item, Operation::template neutral<Accumulator>(), false);
+    return item;
+}
+
+// The prefix of what lies before something: perhaps of nothing. Where the neutral item combines with every other to
+// that other, to the last bit, it stands for nothing, and nobody has to ask.
+struct Prefix {
+    static constexpr bool ASK = !Operation::template neutral_may_lead<Accumulator>();
+
+    Item item;
+    bool empty;
+
+    __device__ static Prefix nothing() { return {neutral_item(), true}; }
+
+    __device__ Item followed_by(Item next) const { return ASK && empty ? next : combine(item, next); }
+
+    __device__ void append(Item next, bool exists) {
+        if (exists) item = followed_by(next);
+        empty = empty && !exists;
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Elements of a line, numbered in the direction of traversal.
+
+struct Line {
+    const char* input;
+    char* output;
+    Index length;
+
+    __device__ Line(const char* in, char* out, const Geometry& g, Index line)
+        : input(in + g.input_line.offset(line)), output(out + g.output_line.offset(line)), length(g.length) {}
+};
+
+__device__ Index along(Index number, Index length) { return REVERSE ? length - 1 - number : number; }
+
+__device__ Value load(const Line& line, const Geometry& g, Index number) {
+    const Index offset = g.input_axis.offset(along(number, line.length));
+    return convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
+}
+
+__device__ void store(const Line& line, const Geometry& g, Index number, Value result) {
+    const Index offset = g.output_axis.offset(along(number, line.length + INITIAL));
+    store_element<OUTPUT_ALIGNED>(line.output + offset, convert<Output>(result));
+}
+
+__device__ void store_initial(const Line& line, const Geometry& g) {
+    if (INITIAL) store(line, g, 0, convert<Value>(Operation::template first<Accumulator>()));
+}
+
+// The number in memory of the first element of a dense chunk, in either direction.
+__device__ Index chunk_start(Index number, Index length) { return REVERSE ? length - number - CHUNK : number; }
+
+__device__ int chunk_place(int j) { return REVERSE ? CHUNK - 1 - j : j; }
+
+// A whole chunk that lies dense and aligned.
+template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
+    const Pack<T, CHUNK> pack = *reinterpret_cast<const Pack<T, CHUNK>*>(address);
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) value[j] = widen(convert<Value>(pack.element[chunk_place(j)]));
+}
+
+__device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) {
+    Pack<Output, CHUNK> pack;
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) pack.element[chunk_place(j)] = convert<Output>(convert<Value>(result[j]));
+    *reinterpret_cast<Pack<Output, CHUNK>*>(address) = pack;
+}
+
+__device__ void load_chunk(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) {
+    if (INPUT_PACKED && number + CHUNK <= line.length) {
+        load_packed<Input>(line.input + chunk_start(number, line.length) * static_cast<Index>(sizeof(Input)), value);
+    } else {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            value[j] = Operation::template neutral<Accumulator>();
+            if (number + j < line.length) value[j] = widen(load(line, g, number + j));
+        }
+    }
+}
+
+__device__ void store_chunk(const Line& line, const Geometry& g, Index number, const Accumulator (&result)[CHUNK]) {
+    if (OUTPUT_PACKED && number + CHUNK <= line.length) {
+        store_packed(line.output + chunk_start(number, line.length) * static_cast<Index>(sizeof(Output)), result);
+    } else {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            if (number + j < line.length) store(line, g, number + j + INITIAL, convert<Value>(result[j]));
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows that do not lie in whole chunks go through shared memory, so that neighbouring lanes move neighbouring elements.
+
+struct RowBuffer {
+    Value element[ROW];
+};
+
+// By all lanes of a warp: the elements first ... first + ROW - 1 of the line, from registers that hold every 32nd.
+__device__ void load_spread(const Line& line, const Geometry& g, Index first, Value (&element)[CHUNK]) {
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const Index number = first + j * LANES + lane_index();
+        element[j] = convert<Value>(Operation::template neutral<Accumulator>());
+        if (number < line.length) element[j] = load(line, g, number);
+    }
+}
+
+// From every 32nd element to a chunk of neighbours.
+__device__ void gather_chunk(RowBuffer& buffer, const Value (&element)[CHUNK], Accumulator (&value)[CHUNK]) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.element[j * LANES + lane_index()] = element[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) value[j] = widen(buffer.element[lane_index() * CHUNK + j]);
+}
+
+__device__ void store_spread(RowBuffer& buffer, const Line& line, const Geometry& g, Index first,
+                             const Accumulator (&result)[CHUNK]) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.element[lane_index() * CHUNK + j] = convert<Value>(result[j]);
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const int i = j * LANES + lane_index();
+        if (first + i < line.length) store(line, g, first + i + INITIAL, buffer.element[i]);
+    }
+}
+
+// By all lanes of a warp: the row of the line that begins with element `first`, a chunk from each lane.
+__device__ void store_row(RowBuffer& buffer, const Line& line, const Geometry& g, Index first,
+                          const Accumulator (&result)[CHUNK]) {
+    if (OUTPUT_PACKED) store_chunk(line, g, first + lane_index() * CHUNK, result);
+    else store_spread(buffer, line, g, first, result);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Heads of segments: one bit for each element of a tile, in the direction of traversal.
+
+struct Segments {
+    const char* offsets;  // as in CSR: segment s is offsets[s] ... offsets[s + 1] - 1
+    Index count, stride;
+
+    __device__ Segments(const char* offsets, const Geometry& g)
+        : offsets(offsets), count(g.segments), stride(g.offset_stride) {}
+
+    __device__ Index offset(Index number) const {
+        return static_cast<Index>(load_element<OFFSET, OFFSET_ALIGNED>(offsets + number * stride));
+    }
+
+    // Where segment `number` in the direction of traversal begins; never decreases with the number.
+    __device__ Index start(Index number, Index length) const {
+        return REVERSE ? length - offset(count - number) : offset(number);
+    }
+
+    // The first segment that starts at `element` or later. By all lanes of a warp, which look at 32 places at a time:
+    // each look waits for memory, and 5 of them find one of 2^24 segments where halving takes 24.
+    __device__ Index first_from(Index element, Index length) const {
+        Index low = 0, high = count;  // it is one of low ... high
+        while (low < high) {
+            const Index step = (high - low + LANES - 1) / LANES;
+            const Index probe = low + lane_index() * step;
+            const bool before = probe < high && start(probe, length) < element;
+            const int passed = __popc(__ballot_sync(ALL_LANES, before));
+            if (passed == 0) return low;
+            const Index last_before = low + (passed - 1) * step;
+            high = passed * step < high - low ? low + passed * step : high;
+            low = last_before + 1;
+        }
+        return low;
+    }
+};
+
+constexpr int HEAD_WORDS = SEGMENTED ? (TILE + 31) / 32 : 1;
+
+struct Heads {
+    unsigned word[HEAD_WORDS];
+
+    __device__ bool at(int bit) const { return SEGMENTED && (word[bit / 32] >> (bit % 32) & 1); }
+
+    // The heads of the tile that begins with element `begin`, by the warp `warp` of `warps`; all words were cleared.
+    // Bits are set only inside the tile, so offsets that lie cannot lead outside.
+    __device__ void mark(const Segments& segments, Index begin, Index length, int warp, int warps) {
+        const Index from = segments.first_from(begin, length);
+        for (Index number = from + warp * LANES + lane_index(); number < segments.count; number += warps * LANES) {
+            const Index bit = segments.start(number, length) - begin;
+            if (bit < 0 || bit >= TILE) break;
+            atomicOr(&word[bit / 32], 1u << (bit % 32));
+        }
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Chunks in registers.
+
+struct Chunk {
+    Accumulator value[CHUNK];
+    Item prefix[CHUNK];  // inclusive within the chunk
+
+    __device__ Item total() const { return prefix[CHUNK - 1]; }
+
+    __device__ void scan(const Heads& heads, int first_bit) {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            set(prefix[j], value[j], heads.at(SEGMENTED ? first_bit + j : 0));
+            if (j > 0) prefix[j] = combine(prefix[j - 1], prefix[j]);
+        }
+    }
+
+    // Turns values into outputs. `before` is the prefix of all chunks left of this one, `after` that of this one too.
+    // The last element of a chunk gets `after`: so an exclusive scan is the inclusive one shifted, to the last bit.
+    __device__ void finish(const Prefix& before, Item after, const Heads& heads, int first_bit) {
+#pragma unroll
+        for (int j = CHUNK - 1; j >= 0; j--) {
+            if (!EXCLUSIVE) {
+                value[j] = j == CHUNK - 1 ? after.value : before.followed_by(prefix[j]).value;
+            } else if ((j == 0 && before.empty) || heads.at(SEGMENTED ? first_bit + j : 0)) {
+                value[j] = Operation::template first<Accumulator>();
+            } else {
+                value[j] = j == 0 ? before.item.value : before.followed_by(prefix[j - (j > 0)]).value;
+            }
+        }
+    }
+};
+
+// Finishes the chunks of a row, whose lanes hold the inclusive prefixes `lanes` of their chunks' totals. `before` and
+// `after` are the prefixes left and right of the row. By all lanes of a warp.
+__device__ void finish_row(Chunk& chunk, Item lanes, const Prefix& before, Item after, const Heads& heads,
+                           int first_bit) {
+    const int lane = lane_index();
+    const Item lanes_before = shuffle(lanes, (lane + LANES - 1) % LANES);
+    Prefix before_chunk = before;
+    before_chunk.append(lanes_before, lane > 0);
+    const Item after_chunk = lane < LANES - 1 ? before.followed_by(lanes) : after;
+    chunk.finish(before_chunk, after_chunk, heads, first_bit);
+}

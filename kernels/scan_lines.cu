@@ -1,0 +1,200 @@
+// Running sums and products of short lines: each is worked on by one block, or by a warp, or by some lanes of a warp.
+//
+// Nothing is waited for but memory, so many small blocks do best: each thread loads a few chunks, all of them before it
+// uses the first. Where the axis is not dense and aligned, rows go through shared memory (scan.cuh).
+//
+// Constants that the plan sets, beside those of scan.cuh:
+//     LINE_LANES      lanes that share a line of less than a row, a power of two; 32 otherwise
+//     WARPS, ROWS     warps that share a longer line, rows that each of them holds
+//     GROUPS          such lines, or rows of short lines, that a block works on
+#include "scan.cuh"
+
+constexpr int ROWS_OF_LINE = WARPS * ROWS;
+constexpr int BLOCK = GROUPS * WARPS * LANES;
+constexpr bool SPREAD = !INPUT_PACKED || !OUTPUT_PACKED;
+
+static_assert(ROWS_OF_LINE <= TILE_ROWS, "a line is a tile at the most");
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Lines of less than a row: a warp has as many as fit.
+
+constexpr int LINES_OF_ROW = LANES / LINE_LANES;
+
+// The lines of a warp, end to end.
+struct ShortLines {
+    const char* input;
+    char* output;
+    Index first, count;  // count is 0 in warps behind the last line
+
+    __device__ ShortLines(const char* in, char* out, const Geometry& g) : input(in), output(out) {
+        first = (static_cast<Index>(blockIdx.x) * GROUPS + threadIdx.x / LANES) * LINES_OF_ROW;
+        count = first >= g.lines ? 0 : g.lines - first < LINES_OF_ROW ? g.lines - first : LINES_OF_ROW;
+    }
+
+    __device__ Line line(const Geometry& g, Index number) const {
+        Line line(input, output, g, number < count ? first + number : 0);
+        if (number >= count) line.length = 0;
+        return line;
+    }
+};
+
+__device__ int place_in_lines(const Geometry& g) {
+    return lane_index() / LINE_LANES * static_cast<int>(g.length) + lane_index() % LINE_LANES * CHUNK;
+}
+
+__device__ void load_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g, Chunk& chunk) {
+    const unsigned length = static_cast<unsigned>(g.length), elements = static_cast<unsigned>(lines.count) * length;
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const unsigned i = j * LANES + lane_index();
+        if (i < elements) buffer.element[i] = load(lines.line(g, i / length), g, i % length);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const unsigned number = lane_index() % LINE_LANES * CHUNK + j;
+        chunk.value[j] = Operation::template neutral<Accumulator>();
+        if (number < length && lane_index() / LINE_LANES < lines.count) {
+            chunk.value[j] = widen(buffer.element[place_in_lines(g) + j]);
+        }
+    }
+}
+
+__device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g, const Chunk& chunk) {
+    const unsigned length = static_cast<unsigned>(g.length), elements = static_cast<unsigned>(lines.count) * length;
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const unsigned number = lane_index() % LINE_LANES * CHUNK + j;
+        if (number < length) buffer.element[place_in_lines(g) + j] = convert<Value>(chunk.value[j]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const unsigned i = j * LANES + lane_index();
+        if (i < elements) store(lines.line(g, i / length), g, i % length + INITIAL, buffer.element[i]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char* input, char* output, Geometry g) {
+    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
+    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
+    const ShortLines lines(input, output, g);
+    const Line line = lines.line(g, lane_index() / LINE_LANES);
+    const int place = lane_index() % LINE_LANES;
+    Chunk chunk;
+    if (INPUT_PACKED) load_chunk(line, g, place * CHUNK, chunk.value);
+    else load_short(buffer, lines, g, chunk);
+    chunk.scan({}, 0);
+    const Item inclusive = warp_prefix<LINE_LANES>(chunk.total());
+    const Item left = shuffle(inclusive, (lane_index() + LANES - 1) % LANES);
+    Prefix before = Prefix::nothing();
+    before.append(left, place > 0);
+    chunk.finish(before, inclusive, {}, 0);
+    if (place == 0 && line.length > 0) store_initial(line, g);
+    if (OUTPUT_PACKED) store_chunk(line, g, place * CHUNK, chunk.value);
+    else store_short(buffer, lines, g, chunk);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Lines of a tile at the most: WARPS warps share one, each holds ROWS rows of 32 chunks, each lane a chunk of a row.
+
+struct Rows {
+    Chunk chunk[ROWS];
+    Item lanes[ROWS];  // the inclusive prefixes over the lanes
+
+    __device__ void load(RowBuffer& buffer, const Line& line, const Geometry& g, Index first) {
+        if (INPUT_PACKED) {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                load_chunk(line, g, first + r * ROW + lane_index() * CHUNK, chunk[r].value);
+            }
+        } else {
+            Value element[ROWS][CHUNK];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) load_spread(line, g, first + r * ROW, element[r]);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) gather_chunk(buffer, element[r], chunk[r].value);
+        }
+    }
+
+    __device__ void scan(const Heads& heads, int first) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            chunk[r].scan(heads, first + r * ROW + lane_index() * CHUNK);
+            lanes[r] = warp_prefix(chunk[r].total());
+        }
+    }
+};
+
+// The inclusive prefixes of a line's rows first_row ... first_row + ROWS - 1, the same in all lanes, behind that of the
+// rows before them.
+struct RowPrefixes {
+    Prefix before;
+    Item inclusive[ROWS];
+};
+
+__device__ RowPrefixes prefixes_within_warp(const Rows& rows) {
+    RowPrefixes prefixes = {Prefix::nothing(), {}};
+    SerialPrefix<Item> over_rows;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) prefixes.inclusive[r] = over_rows.next(r, shuffle(rows.lanes[r], LANES - 1));
+    return prefixes;
+}
+
+// By all threads of a block.
+__device__ RowPrefixes prefixes_across_warps(Item (&row_total)[ROWS_OF_LINE], const Rows& rows, int first_row) {
+    const int lane = lane_index();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (lane == LANES - 1) row_total[first_row + r] = rows.lanes[r];
+    }
+    __syncthreads();
+    constexpr int LAST = ROWS_OF_LINE - 1;  // stands for rows that do not exist; nobody asks for their prefixes
+    const TilePrefixes<Item, (ROWS_OF_LINE > LANES)> all(row_total[lane < LAST ? lane : LAST],
+                                                        row_total[LANES + lane < LAST ? LANES + lane : LAST]);
+    RowPrefixes prefixes = {Prefix::nothing(), {}};
+    prefixes.before.append(all.at(first_row > 0 ? first_row - 1 : 0), first_row > 0);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) prefixes.inclusive[r] = all.at(first_row + r);
+    return prefixes;
+}
+
+// By all threads of a block; only where a block has one line.
+__device__ void mark_heads(Heads& heads, const Segments& segments, Index length) {
+    for (int word = threadIdx.x; word < HEAD_WORDS; word += BLOCK) heads.word[word] = 0;
+    __syncthreads();
+    heads.mark(segments, 0, length, threadIdx.x / LANES, BLOCK / LANES);
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
+    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
+    __shared__ Item row_total[GROUPS][ROWS_OF_LINE];
+    __shared__ Heads heads;
+    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
+    const int group = threadIdx.x / (LANES * WARPS);
+    const int first_row = threadIdx.x / LANES % WARPS * ROWS;
+    const Index number = static_cast<Index>(blockIdx.x) * GROUPS + group;
+    Line line(input, output, g, number < g.lines ? number : 0);
+    if (number >= g.lines) line.length = 0;  // the last block may have groups without a line
+    if (SEGMENTED) mark_heads(heads, Segments(offsets, g), line.length);
+
+    Rows rows;
+    rows.load(buffer, line, g, first_row * ROW);
+    rows.scan(heads, first_row * ROW);
+    const RowPrefixes prefixes =
+        WARPS == 1 ? prefixes_within_warp(rows) : prefixes_across_warps(row_total[group], rows, first_row);
+
+    if (line.length > 0 && first_row == 0 && lane_index() == 0) store_initial(line, g);
+    Prefix before = prefixes.before;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const Index first = (first_row + r) * ROW;
+        finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r], heads, first + lane_index() * CHUNK);
+        store_row(buffer, line, g, first, rows.chunk[r].value);
+        before = {prefixes.inclusive[r], false};
+    }
+}

@@ -1,0 +1,390 @@
+// Running sums and products of long lines, which read their input once: an assembly line in every block.
+//
+// A line is cut into tiles (tree.cuh). Blocks stay on the GPU and take one tile after the other by tickets, in the order
+// of the tiles. Each block has a ring of stages, through which its warps pass the tiles from hand to hand:
+//
+//     loaders       take a ticket, and copy the tile into a stage                                  taken, full
+//     markers       set a bit for each head of a segment (segmented scans only)                    marked
+//     adders        add up the rows                                                                summed
+//     publisher     publishes the tile's aggregate, and turns the rows' into prefixes              published
+//     folder        folds the aggregates of all tiles before, which others published               folded
+//     scanners      add both to the prefixes within the rows and store; the stage is free          emptied
+//
+// On the right stand the gates (gate.cuh) that say so. Every block folds all aggregates itself: there is
+// no chain from tile to tile, and what is added in which order depends on the tiles' numbers alone (stream.cuh).
+//
+// On an H200 the ring hides a fold of about 1 us; stages of 32 KB and one folder reach 96 % of copy speed.
+//
+// Constants that the plan sets, beside those of scan.cuh:
+//     BULK                                         1: one warp loads by bulk copies; 0: ordinary loads, any strides
+//     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
+// Dynamic shared memory: STAGES * STAGE_BYTES.
+#include "gate.cuh"
+#include "scan.cuh"
+#include "stream.cuh"
+
+using Staged = Select<BULK, Input, Value>::type;  // what a stage holds: ordinary loads convert on the way
+using Gate = GateOf<BULK>::type;
+
+constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
+constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
+constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
+constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
+constexpr int ROWS_AT_ONCE = 4;
+constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
+              FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
+
+static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
+
+struct Stage {
+    Gate taken, full, marked, summed, published, folded, emptied;
+    Index ticket;
+    Item row[TILE_ROWS + 1];  // at r + 1 the aggregate of row r, then the prefix of the tile, at last of the line
+    Heads heads;
+};
+
+struct Work {
+    const char* input;
+    char* output;
+    const Geometry& g;
+    Stage (&stages)[STAGES];
+    char* ring;
+    Tickets tickets;
+
+    __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
+    __device__ char* data(int visit) const { return ring + visit % STAGES * STAGE_BYTES; }
+};
+
+// How often a stage was used before `visit`.
+__device__ int turn(int visit) { return visit / STAGES; }
+
+struct Tile {
+    Index line, number, begin;
+    int count;
+
+    __device__ Tile(const Geometry& g, Index ticket) : line(ticket / g.tiles), number(ticket % g.tiles) {
+        begin = number * TILE;
+        count = g.length - begin < TILE ? static_cast<int>(g.length - begin) : TILE;
+    }
+
+    // The tile's elements in memory begin with this one of the line.
+    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Loaders. A stage holds a tile in the order of memory.
+
+// Where in its stage a tile begins. Bulk copies keep the place within 16 bytes; ordinary loads put chunks at them.
+__device__ int stage_offset(const Work& work, const Tile& tile) {
+    if (!BULK) return REVERSE ? (CHUNK - tile.count % CHUNK) % CHUNK * static_cast<int>(sizeof(Staged)) : 0;
+    if (INPUT_PACKED) return 0;
+    const char* address = work.input + work.g.input_line.offset(tile.line) +
+                          tile.lowest(work.g.length) * static_cast<Index>(sizeof(Input));
+    return static_cast<int>(reinterpret_cast<unsigned long long>(address) % 16);
+}
+
+// By a warp. The copy engine moves whole 16 bytes; the few bytes before and after them are moved one by one.
+template <typename HardwareGate>
+__device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& full, char* data) {
+    const int lane = lane_index();
+    const Index lowest = tile.lowest(work.g.length) * static_cast<Index>(sizeof(Input));
+    const char* from = work.input + work.g.input_line.offset(tile.line) + lowest;
+    char* to = data + stage_offset(work, tile);
+    const int bytes = tile.count * static_cast<int>(sizeof(Input));
+    int head = (16 - stage_offset(work, tile)) % 16;
+    if (head > bytes) head = bytes;
+    const int bulk = (bytes - head) / 16 * 16, tail = bytes - head - bulk;
+    if (lane < head) to[lane] = from[lane];
+    if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
+    __syncwarp();
+    if (lane > 0) return;
+    if (bulk > 0) full.arrive_with_copy(to + head, from + head, bulk);
+    else full.arrive();
+}
+
+// By all loaders.
+__device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full, char* data, int thread) {
+    constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
+    const Line line(work.input, work.output, work.g, tile.line);
+    Staged* to = reinterpret_cast<Staged*>(data + stage_offset(work, tile));
+    const Index lowest = tile.lowest(line.length);
+    for (int i = thread; i < tile.count; i += AT_ONCE * THREADS) {
+        Value element[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const Index offset = work.g.input_axis.offset(lowest + i + k * THREADS);
+            if (i + k * THREADS < tile.count) {
+                element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            if (i + k * THREADS < tile.count) to[i + k * THREADS] = convert<Staged>(element[k]);
+        }
+    }
+    __syncwarp();
+    if (lane_index() == 0) full.arrive();
+}
+
+__device__ void load_tiles(const Work& work, int thread) {
+    Index ticket = work.tickets.of_block();
+    int visit = 0;
+    for (;; visit++) {
+        Stage& stage = work.stage(visit);
+        if (thread == 0) {
+            if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
+            stage.ticket = ticket;
+            stage.taken.arrive();
+        }
+        stage.taken.wait(turn(visit));
+        if (stage.ticket >= work.tickets.count) break;
+        const Tile tile(work.g, stage.ticket);
+        if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
+        else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
+        if (thread == 0) ticket = work.tickets.next();
+    }
+    if (thread > 0) return;
+    work.tickets.prepare_next_launch(ticket);
+    for (int k = 1; k < MARKERS; k++) {  // each marker finds the end at a visit of its own
+        Stage& stage = work.stage(visit + k);
+        if (visit + k >= STAGES) stage.emptied.wait(turn(visit + k) - 1);
+        stage.ticket = ticket;
+        stage.taken.arrive();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Markers. Each takes every MARKERS-th tile: finding the first segment takes several looks at memory, one after the
+// other, and as many tiles are searched at a time.
+
+__device__ void mark_tiles(const Work& work, const Segments& segments, int marker) {
+    for (int visit = marker;; visit += MARKERS) {
+        Stage& stage = work.stage(visit);
+        stage.taken.wait(turn(visit));
+        if (stage.ticket >= work.tickets.count) break;
+        for (int word = lane_index(); word < HEAD_WORDS; word += LANES) stage.heads.word[word] = 0;
+        __syncwarp();
+        stage.heads.mark(segments, Tile(work.g, stage.ticket).begin, work.g.length, 0, 1);
+        __syncwarp();
+        if (lane_index() == 0) stage.marked.arrive();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Adders: each has some neighbouring rows of every tile.
+
+// The chunk that begins with element `number` of the tile, in the direction of traversal.
+__device__ void load_staged(const char* from, const Tile& tile, int number, Accumulator (&value)[CHUNK]) {
+    constexpr int SIZE = sizeof(Staged);
+    if (STAGED_PACKED && number + CHUNK <= tile.count) {
+        load_packed<Staged>(from + (REVERSE ? tile.count - number - CHUNK : number) * SIZE, value);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        value[j] = Operation::template neutral<Accumulator>();
+        if (number + j < tile.count) {
+            const int place = REVERSE ? tile.count - 1 - number - j : number + j;
+            value[j] = widen(convert<Value>(load_element<Staged, STAGED_ALIGNED>(from + place * SIZE)));
+        }
+    }
+}
+
+__device__ void add_tiles(const Work& work, int adder) {
+    constexpr int ROWS = TILE_ROWS / ADDERS;
+    for (int visit = 0;; visit++) {
+        Stage& stage = work.stage(visit);
+        stage.taken.wait(turn(visit));
+        if (stage.ticket >= work.tickets.count) break;
+        if (SEGMENTED) stage.marked.wait(turn(visit));
+        stage.full.wait(turn(visit));
+        const Tile tile(work.g, stage.ticket);
+        const char* from = work.data(visit) + stage_offset(work, tile);
+        Item total[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int number = ((adder * ROWS + r) * LANES + lane_index()) * CHUNK;
+            Chunk chunk;
+            load_staged(from, tile, number, chunk.value);
+            chunk.scan(stage.heads, number);
+            total[r] = chunk.total();
+        }
+        const Item row = row_aggregates(total);
+        if (lane_index() < ROWS) stage.row[1 + adder * ROWS + lane_index()] = row;
+        __syncwarp();
+        if (lane_index() == 0) stage.summed.arrive();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Publisher
+
+__device__ void publish_tiles(const Work& work) {
+    const int lane = lane_index();
+    for (int visit = 0;; visit++) {
+        Stage& stage = work.stage(visit);
+        stage.taken.wait(turn(visit));
+        if (stage.ticket >= work.tickets.count) break;
+        stage.summed.wait(turn(visit));
+        const TilePrefixes<Item> prefixes(stage.row[1 + lane], stage.row[1 + LANES + lane]);
+        if (lane == LANES - 1) publish(work.tickets.published(stage.ticket), prefixes.high, work.tickets.epoch());
+        stage.row[1 + lane] = prefixes.low;
+        stage.row[1 + LANES + lane] = prefixes.high;
+        __syncwarp();
+        if (lane == 0) stage.published.arrive();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Folder
+
+// What the folder has folded of a line: its groups before that of the present tile.
+struct Fold {
+    Index line;
+    GroupPrefix<Item, Index> groups;
+    Prefix before;  // of all these groups
+
+    __device__ void begin(Index next) {
+        line = next;
+        groups = {neutral_item(), 0};
+        before = Prefix::nothing();
+    }
+
+    __device__ void add(Item group) {
+        groups.add(group);
+        before = {groups.total(), false};
+    }
+};
+
+struct Surroundings {
+    Prefix before;
+    Item after;
+};
+
+// The prefixes of the line left and right of a tile whose aggregate is `own`.
+__device__ Surroundings fold_to(const Work& work, Fold& fold, const Tile& tile, Item own) {
+    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+    const Index group = tile.number / RADIX, first = tile.line * work.g.tiles;
+    if (tile.line != fold.line) fold.begin(tile.line);
+    Item item[GROUPS_AT_ONCE + 1];  // of whole groups, and of the tile's own
+    do {
+        const Word* from[GROUPS_AT_ONCE + 1];
+#pragma unroll
+        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
+            const Index other = fold.groups.count + k;
+            from[k] = other < group ? work.tickets.published(first + other * RADIX + lane) : nullptr;
+        }
+        from[GROUPS_AT_ONCE] = lane < place ? work.tickets.published(first + group * RADIX + lane) : nullptr;
+        await(from, item, work.tickets.epoch());
+#pragma unroll
+        for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = shuffle(warp_prefix(item[k]), LANES - 1);
+#pragma unroll
+        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
+            if (fold.groups.count < group) fold.add(item[k]);
+        }
+    } while (fold.groups.count < group);
+
+    const Item inclusive = warp_prefix(lane == place ? own : item[GROUPS_AT_ONCE]);
+    const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
+    Surroundings around = {fold.before, fold.before.followed_by(tiles)};
+    around.before.append(tiles_before, place > 0);
+    if (place == RADIX - 1) {
+        fold.add(tiles);
+        around.after = fold.before.item;
+    }
+    return around;
+}
+
+__device__ void fold_tiles(const Work& work) {
+    const int lane = lane_index();
+    Fold fold;
+    fold.begin(0);
+    for (int visit = 0;; visit++) {
+        Stage& stage = work.stage(visit);
+        stage.taken.wait(turn(visit));
+        if (stage.ticket >= work.tickets.count) break;
+        stage.published.wait(turn(visit));
+        const Item low = stage.row[lane], high = stage.row[LANES + lane], own = stage.row[TILE_ROWS];
+        const Surroundings around = fold_to(work, fold, Tile(work.g, stage.ticket), own);
+        stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
+        stage.row[LANES + lane] = around.before.followed_by(high);
+        if (lane == 0) stage.row[TILE_ROWS] = around.after;
+        __syncwarp();
+        if (lane == 0) stage.folded.arrive();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Scanners: each has some neighbouring rows of every tile, a few of them at a time in registers.
+
+__device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
+    constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < ROWS_AT_ONCE ? ROWS : ROWS_AT_ONCE;
+    const int lane = lane_index();
+    for (int visit = 0;; visit++) {
+        Stage& stage = work.stage(visit);
+        stage.taken.wait(turn(visit));
+        if (stage.ticket >= work.tickets.count) break;
+        stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copy engine wrote
+        stage.folded.wait(turn(visit));
+        const Tile tile(work.g, stage.ticket);
+        const Line line(work.input, work.output, work.g, tile.line);
+        const char* from = work.data(visit) + stage_offset(work, tile);
+        if (tile.number == 0 && scanner == 0 && lane == 0) store_initial(line, work.g);
+#pragma unroll 1
+        for (int first = scanner * ROWS; first < (scanner + 1) * ROWS; first += AT_ONCE) {
+            Chunk chunk[AT_ONCE];
+            Item lanes[AT_ONCE];
+#pragma unroll
+            for (int r = 0; r < AT_ONCE; r++) {
+                const int number = ((first + r) * LANES + lane) * CHUNK;
+                load_staged(from, tile, number, chunk[r].value);
+                chunk[r].scan(stage.heads, number);
+                lanes[r] = warp_prefix(chunk[r].total());
+            }
+#pragma unroll
+            for (int r = 0; r < AT_ONCE; r++) {
+                const int row = first + r;
+                const Prefix before = {stage.row[row], tile.number == 0 && row == 0};
+                finish_row(chunk[r], lanes[r], before, stage.row[row + 1], stage.heads, (row * LANES + lane) * CHUNK);
+                store_row(buffer, line, work.g, tile.begin + row * ROW, chunk[r].value);
+            }
+        }
+        __syncwarp();
+        if (lane == 0) stage.emptied.arrive();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+__device__ void open(Stage& stage) {
+    stage.taken.init(1);
+    stage.full.init(LOADERS);
+    stage.marked.init(1);
+    stage.summed.init(ADDERS);
+    stage.published.init(1);
+    stage.folded.init(1);
+    stage.emptied.init(SCANNERS);
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
+scan_stream(const char* input, char* output, const char* offsets, Word* control, Geometry g) {
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];
+    __shared__ Stage stages[STAGES];
+    __shared__ RowBuffer buffers[OUTPUT_PACKED ? 1 : SCANNERS];
+    __shared__ Word first;
+    const int warp = static_cast<int>(threadIdx.x) / LANES;
+    if (threadIdx.x == 0) first = Tickets::take_first(control);
+    if (threadIdx.x == LANES) {
+        for (int i = 0; i < STAGES; i++) open(stages[i]);
+        if (BULK) fence_mbarrier_init();
+    }
+    __syncthreads();
+
+    const Work work = {input, output, g, stages, reinterpret_cast<char*>(dynamic_shared), {control, first, g.lines * g.tiles}};
+    if (warp < FIRST_MARKER) load_tiles(work, threadIdx.x);
+    else if (warp < FIRST_ADDER) mark_tiles(work, Segments(offsets, g), warp - FIRST_MARKER);
+    else if (warp < PUBLISHER) add_tiles(work, warp - FIRST_ADDER);
+    else if (warp == PUBLISHER) publish_tiles(work);
+    else if (warp == FOLDER) fold_tiles(work);
+    else scan_tiles(work, buffers[OUTPUT_PACKED ? 0 : warp - FIRST_SCANNER], warp - FIRST_SCANNER);
+}
