@@ -304,7 +304,9 @@ __device__ void fold_tiles(const Work& work) {
         stage.taken.wait(turn(visit));
         if (stage.ticket >= work.tickets.count) break;
         stage.published.wait(turn(visit));
-        const Item low = stage.row[lane], high = stage.row[LANES + lane], own = stage.row[TILE_ROWS];
+        const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
+        const Item own = stage.row[TILE_ROWS];
+        __syncwarp();  // all lanes have read what is about to be replaced
         const Surroundings around = fold_to(work, fold, Tile(work.g, stage.ticket), own);
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);

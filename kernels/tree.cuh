@@ -88,14 +88,14 @@ template <typename Item, typename Count> struct GroupPrefix {
     }
 };
 
-// The same prefixes for one thread that gets up to 32 items one after the other.
-template <typename Item> struct SerialPrefix {
-    Item block[5];  // block[b]: the aggregate of the last complete aligned block of 2^b items that is a left half
+// The same prefixes for one thread that gets up to 2^BITS items one after the other.
+template <typename Item, int BITS = 5> struct SerialPrefix {
+    Item block[BITS];  // block[b]: the aggregate of the last complete aligned block of 2^b items that is a left half
 
     __device__ Item next(int number, Item item) {
         bool complete = true;
 #pragma unroll
-        for (int b = 0; b < 5; b++) {
+        for (int b = 0; b < BITS; b++) {
             if (number >> b & 1) {
                 item = combine(block[b], item);
             } else {
