@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char*
     Prefix before = Prefix::nothing();
     before.append(left, place > 0);
     chunk.finish(before, inclusive, {}, 0);
-    if (place == 0 && line.length > 0) store_initial(line, g);
+    if (place == 0 && lane_index() / LINE_LANES < lines.count) store_initial(line, g);
     if (OUTPUT_PACKED) store_chunk(line, g, place * CHUNK, chunk.value);
     else store_short(buffer, lines, g, chunk);
 }
@@ -188,7 +188,7 @@ scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
     const RowPrefixes prefixes =
         WARPS == 1 ? prefixes_within_warp(rows) : prefixes_across_warps(row_total[group], rows, first_row);
 
-    if (line.length > 0 && first_row == 0 && lane_index() == 0) store_initial(line, g);
+    if (number < g.lines && first_row == 0 && lane_index() == 0) store_initial(line, g);
     Prefix before = prefixes.before;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {

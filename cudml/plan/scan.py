@@ -193,7 +193,7 @@ def _plan_rows(
 ) -> Plan:
     if work.tiles > 1:
         return _plan_stream(spec, arrays, constants, work, device)
-    chunks = math.ceil(work.length / work.chunk)
+    chunks = max(1, math.ceil(work.length / work.chunk))
     if chunks <= LANES // 2 and not work.segmented:
         return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length())
     return _plan_lines(constants, work)
