@@ -37,13 +37,6 @@ template <typename T> __device__ T widen(T x) { return x; }
 __device__ inline float widen(float16 x) { return float_from_half(x.bits); }
 __device__ inline float widen(bfloat16 x) { return bits_as_float(static_cast<unsigned>(x.bits) << 16); }
 
-// Round to nearest even; NaN stays NaN.
-__device__ inline bfloat16 bfloat16_from(float x) {
-    const unsigned bits = float_as_bits(x);
-    if (x != x) return {static_cast<unsigned short>((bits >> 16) | 0x0040u)};
-    return {static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
-}
-
 // Converts a widened value; complex to real drops the imaginary part, anything to bool asks whether it differs from 0.
 template <typename To>
 struct Convert {
@@ -81,7 +74,7 @@ struct Convert<bfloat16> {
         if constexpr (IsComplex<From>::value) {
             return from(x.real);
         } else {
-            return bfloat16_from(static_cast<float>(x));
+            return {bfloat16_from_float(static_cast<float>(x))};
         }
     }
 };

@@ -113,13 +113,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_carries(const Item* agg
     if (line >= g.lines) return;
     const Item* from = aggregates + line * g.tiles;
     Item* to = carries + line * (g.tiles + 1);
-    GroupPrefix<Item, Index> groups = {neutral_item(), 0};
+    GroupPrefix<Item, Index> groups = {neutral_item(), neutral_item(), 0};
     Prefix before = Prefix::nothing();
     for (Index tile = lane; tile - lane < g.tiles; tile += RADIX) {
         const Item inclusive = warp_prefix(tile < g.tiles ? from[tile] : neutral_item());
         Item after = before.followed_by(inclusive);
-        groups.add(shuffle(inclusive, LANES - 1));
-        before = {groups.total(), false};
+        before = {groups.add(shuffle(inclusive, LANES - 1)), false};
         if (lane == LANES - 1) after = before.item;
         if (tile < g.tiles) to[tile + 1] = after;
     }

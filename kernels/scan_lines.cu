@@ -5,6 +5,7 @@
 //
 // Constants that the plan sets, beside those of scan.cuh:
 //     LINE_LANES      lanes that share a line of less than a row, a power of two; 32 otherwise
+//     LENGTH          elements of a line of less than a row; 0 otherwise
 //     WARPS, ROWS     warps that share a longer line, rows that each of them holds
 //     GROUPS          such lines, or rows of short lines, that a block works on
 #include "scan.cuh"
@@ -19,6 +20,7 @@ static_assert(ROWS_OF_LINE <= TILE_ROWS, "a line is a tile at the most");
 // Lines of less than a row: a warp has as many as fit.
 
 constexpr int LINES_OF_ROW = LANES / LINE_LANES;
+constexpr unsigned SHORT_LENGTH = LENGTH > 0 ? LENGTH : 1;  // known to the compiler, which divides by it
 
 // The lines of a warp, end to end.
 struct ShortLines {
@@ -38,42 +40,42 @@ struct ShortLines {
     }
 };
 
-__device__ int place_in_lines(const Geometry& g) {
-    return lane_index() / LINE_LANES * static_cast<int>(g.length) + lane_index() % LINE_LANES * CHUNK;
+__device__ int place_in_lines() {
+    return lane_index() / LINE_LANES * static_cast<int>(SHORT_LENGTH) + lane_index() % LINE_LANES * CHUNK;
 }
 
 __device__ void load_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g, Chunk& chunk) {
-    const unsigned length = static_cast<unsigned>(g.length), elements = static_cast<unsigned>(lines.count) * length;
+    const unsigned elements = static_cast<unsigned>(lines.count) * SHORT_LENGTH;
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
         const unsigned i = j * LANES + lane_index();
-        if (i < elements) buffer.element[i] = load(lines.line(g, i / length), g, i % length);
+        if (i < elements) buffer.element[i] = load(lines.line(g, i / SHORT_LENGTH), g, i % SHORT_LENGTH);
     }
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
         const unsigned number = lane_index() % LINE_LANES * CHUNK + j;
         chunk.value[j] = Operation::template neutral<Accumulator>();
-        if (number < length && lane_index() / LINE_LANES < lines.count) {
-            chunk.value[j] = widen(buffer.element[place_in_lines(g) + j]);
+        if (number < SHORT_LENGTH && lane_index() / LINE_LANES < lines.count) {
+            chunk.value[j] = widen(buffer.element[place_in_lines() + j]);
         }
     }
 }
 
 __device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g, const Chunk& chunk) {
-    const unsigned length = static_cast<unsigned>(g.length), elements = static_cast<unsigned>(lines.count) * length;
+    const unsigned elements = static_cast<unsigned>(lines.count) * SHORT_LENGTH;
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
         const unsigned number = lane_index() % LINE_LANES * CHUNK + j;
-        if (number < length) buffer.element[place_in_lines(g) + j] = convert<Value>(chunk.value[j]);
+        if (number < SHORT_LENGTH) buffer.element[place_in_lines() + j] = convert<Value>(chunk.value[j]);
     }
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
         const unsigned i = j * LANES + lane_index();
-        if (i < elements) store(lines.line(g, i / length), g, i % length + INITIAL, buffer.element[i]);
+        if (i < elements) store(lines.line(g, i / SHORT_LENGTH), g, i % SHORT_LENGTH + INITIAL, buffer.element[i]);
     }
 }
 

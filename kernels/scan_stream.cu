@@ -104,7 +104,7 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
 
 // By all loaders.
 __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full, char* data, int thread) {
-    constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
+    constexpr int AT_ONCE = 16, THREADS = LOADERS * LANES;
     const Line line(work.input, work.output, work.g, tile.line);
     Staged* to = reinterpret_cast<Staged*>(data + stage_offset(work, tile));
     const Index lowest = tile.lowest(line.length);
@@ -246,14 +246,11 @@ struct Fold {
 
     __device__ void begin(Index next) {
         line = next;
-        groups = {neutral_item(), 0};
+        groups = {neutral_item(), neutral_item(), 0};
         before = Prefix::nothing();
     }
 
-    __device__ void add(Item group) {
-        groups.add(group);
-        before = {groups.total(), false};
-    }
+    __device__ void add(Item group) { before = {groups.add(group), false}; }
 };
 
 struct Surroundings {
@@ -261,8 +258,9 @@ struct Surroundings {
     Item after;
 };
 
-// The prefixes of the line left and right of a tile whose aggregate is `own`.
-__device__ Surroundings fold_to(const Work& work, Fold& fold, const Tile& tile, Item own) {
+// Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in the
+// tile's own group, one for each lane.
+__device__ Item fold_to(const Work& work, Fold& fold, const Tile& tile) {
     const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
     const Index group = tile.number / RADIX, first = tile.line * work.g.tiles;
     if (tile.line != fold.line) fold.begin(tile.line);
@@ -283,8 +281,13 @@ __device__ Surroundings fold_to(const Work& work, Fold& fold, const Tile& tile, 
             if (fold.groups.count < group) fold.add(item[k]);
         }
     } while (fold.groups.count < group);
+    return item[GROUPS_AT_ONCE];
+}
 
-    const Item inclusive = warp_prefix(lane == place ? own : item[GROUPS_AT_ONCE]);
+// The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
+__device__ Surroundings surroundings(Fold& fold, const Tile& tile, Item in_group, Item own) {
+    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+    const Item inclusive = warp_prefix(lane == place ? own : in_group);
     const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
     Surroundings around = {fold.before, fold.before.followed_by(tiles)};
     around.before.append(tiles_before, place > 0);
@@ -303,11 +306,13 @@ __device__ void fold_tiles(const Work& work) {
         Stage& stage = work.stage(visit);
         stage.taken.wait(turn(visit));
         if (stage.ticket >= work.tickets.count) break;
+        const Tile tile(work.g, stage.ticket);
+        const Item in_group = fold_to(work, fold, tile);
         stage.published.wait(turn(visit));
         const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
         const Item own = stage.row[TILE_ROWS];
         __syncwarp();  // all lanes have read what is about to be replaced
-        const Surroundings around = fold_to(work, fold, Tile(work.g, stage.ticket), own);
+        const Surroundings around = surroundings(fold, tile, in_group, own);
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);
         if (lane == 0) stage.row[TILE_ROWS] = around.after;

@@ -201,7 +201,7 @@ def _plan_rows(
 
 def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Plan:
     """Several lines for each warp."""
-    shares = {"LINE_LANES": line_lanes, "WARPS": 1, "ROWS": 1, "GROUPS": _LINES_WARPS}
+    shares = {"LINE_LANES": line_lanes, "LENGTH": work.length, "WARPS": 1, "ROWS": 1, "GROUPS": _LINES_WARPS}
     grid = math.ceil(work.lines * line_lanes / (_LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
     launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
@@ -212,7 +212,7 @@ def _plan_lines(constants: _Constants, work: _Work) -> Plan:
     """Several warps for each line, or one."""
     warps, rows = next(share for limit, share in _LINE_SHARES if work.rows <= limit)
     groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
-    shares = {"LINE_LANES": LANES, "WARPS": warps, "ROWS": rows, "GROUPS": groups}
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
     launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
