@@ -29,16 +29,28 @@ using Gate = GateOf<BULK>::type;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
-constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
 constexpr int ROWS_AT_ONCE = 4;
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
 
 static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
 
+struct Tile {
+    Index ticket, line, number, begin;
+    int count;
+
+    __device__ static Tile of(Index ticket, const Geometry& g) {
+        const Index number = ticket % g.tiles, begin = number * TILE;
+        return {ticket, ticket / g.tiles, number, begin, static_cast<int>(g.length - begin < TILE ? g.length - begin : TILE)};
+    }
+
+    // The tile's elements in memory begin with this one of the line.
+    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
+};
+
 struct Stage {
     Gate taken, full, marked, summed, published, folded, emptied;
-    Index ticket;
+    Tile tile;
     Item row[TILE_ROWS + 1];  // at r + 1 the aggregate of row r, then the prefix of the tile, at last of the line
     Heads heads;
 };
@@ -58,18 +70,12 @@ struct Work {
 // How often a stage was used before `visit`.
 __device__ int turn(int visit) { return visit / STAGES; }
 
-struct Tile {
-    Index line, number, begin;
-    int count;
-
-    __device__ Tile(const Geometry& g, Index ticket) : line(ticket / g.tiles), number(ticket % g.tiles) {
-        begin = number * TILE;
-        count = g.length - begin < TILE ? static_cast<int>(g.length - begin) : TILE;
-    }
-
-    // The tile's elements in memory begin with this one of the line.
-    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
-};
+// Waits for the tile of a visit; false when there are no more.
+__device__ bool await_tile(const Work& work, int visit) {
+    Stage& stage = work.stage(visit);
+    stage.taken.wait(turn(visit));
+    return stage.tile.ticket < work.tickets.count;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders. A stage holds a tile in the order of memory.
@@ -104,22 +110,23 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
 
 // By all loaders.
 __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full, char* data, int thread) {
-    constexpr int AT_ONCE = 16, THREADS = LOADERS * LANES;
+    constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
     const Line line(work.input, work.output, work.g, tile.line);
     Staged* to = reinterpret_cast<Staged*>(data + stage_offset(work, tile));
     const Index lowest = tile.lowest(line.length);
-    for (int i = thread; i < tile.count; i += AT_ONCE * THREADS) {
+    for (int first = 0; first < tile.count; first += AT_ONCE * THREADS) {
+        const bool whole = first + AT_ONCE * THREADS <= tile.count;
         Value element[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            const Index offset = work.g.input_axis.offset(lowest + i + k * THREADS);
-            if (i + k * THREADS < tile.count) {
-                element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
-            }
+            const int i = first + k * THREADS + thread, last = tile.count - 1;
+            const Index offset = work.g.input_axis.offset(lowest + (whole || i < last ? i : last));
+            element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            if (i + k * THREADS < tile.count) to[i + k * THREADS] = convert<Staged>(element[k]);
+            const int i = first + k * THREADS + thread;
+            if (whole || i < tile.count) to[i] = convert<Staged>(element[k]);
         }
     }
     __syncwarp();
@@ -133,12 +140,11 @@ __device__ void load_tiles(const Work& work, int thread) {
         Stage& stage = work.stage(visit);
         if (thread == 0) {
             if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
-            stage.ticket = ticket;
+            stage.tile = Tile::of(ticket, work.g);
             stage.taken.arrive();
         }
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
-        const Tile tile(work.g, stage.ticket);
+        if (!await_tile(work, visit)) break;
+        const Tile tile = stage.tile;
         if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
         else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
         if (thread == 0) ticket = work.tickets.next();
@@ -148,7 +154,7 @@ __device__ void load_tiles(const Work& work, int thread) {
     for (int k = 1; k < MARKERS; k++) {  // each marker finds the end at a visit of its own
         Stage& stage = work.stage(visit + k);
         if (visit + k >= STAGES) stage.emptied.wait(turn(visit + k) - 1);
-        stage.ticket = ticket;
+        stage.tile = Tile::of(ticket, work.g);
         stage.taken.arrive();
     }
 }
@@ -158,13 +164,11 @@ __device__ void load_tiles(const Work& work, int thread) {
 // other, and as many tiles are searched at a time.
 
 __device__ void mark_tiles(const Work& work, const Segments& segments, int marker) {
-    for (int visit = marker;; visit += MARKERS) {
+    for (int visit = marker; await_tile(work, visit); visit += MARKERS) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         for (int word = lane_index(); word < HEAD_WORDS; word += LANES) stage.heads.word[word] = 0;
         __syncwarp();
-        stage.heads.mark(segments, Tile(work.g, stage.ticket).begin, work.g.length, 0, 1);
+        stage.heads.mark(segments, stage.tile.begin, work.g.length, 0, 1);
         __syncwarp();
         if (lane_index() == 0) stage.marked.arrive();
     }
@@ -192,13 +196,11 @@ __device__ void load_staged(const char* from, const Tile& tile, int number, Accu
 
 __device__ void add_tiles(const Work& work, int adder) {
     constexpr int ROWS = TILE_ROWS / ADDERS;
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         if (SEGMENTED) stage.marked.wait(turn(visit));
         stage.full.wait(turn(visit));
-        const Tile tile(work.g, stage.ticket);
+        const Tile tile = stage.tile;
         const char* from = work.data(visit) + stage_offset(work, tile);
         Item total[ROWS];
 #pragma unroll
@@ -221,13 +223,11 @@ __device__ void add_tiles(const Work& work, int adder) {
 
 __device__ void publish_tiles(const Work& work) {
     const int lane = lane_index();
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         stage.summed.wait(turn(visit));
         const TilePrefixes<Item> prefixes(stage.row[1 + lane], stage.row[1 + LANES + lane]);
-        if (lane == LANES - 1) publish(work.tickets.published(stage.ticket), prefixes.high, work.tickets.epoch());
+        if (lane == LANES - 1) publish(work.tickets.published(stage.tile.ticket), prefixes.high, work.tickets.epoch());
         stage.row[1 + lane] = prefixes.low;
         stage.row[1 + LANES + lane] = prefixes.high;
         __syncwarp();
@@ -258,41 +258,50 @@ struct Surroundings {
     Item after;
 };
 
-// Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in the
-// tile's own group, one for each lane.
-__device__ Item fold_to(const Work& work, Fold& fold, const Tile& tile) {
-    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
-    const Index group = tile.number / RADIX, first = tile.line * work.g.tiles;
-    if (tile.line != fold.line) fold.begin(tile.line);
-    Item item[GROUPS_AT_ONCE + 1];  // of whole groups, and of the tile's own
-    do {
-        const Word* from[GROUPS_AT_ONCE + 1];
+// The aggregates of a lane's bundle of the group that begins with tile `first` of the line, as far as they are before
+// `end`: waits for them.
+__device__ void await_bundle(const Work& work, Index line, Index first, Index end, Item (&tile)[BUNDLE]) {
+    const Word* from[BUNDLE];
 #pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-            const Index other = fold.groups.count + k;
-            from[k] = other < group ? work.tickets.published(first + other * RADIX + lane) : nullptr;
-        }
-        from[GROUPS_AT_ONCE] = lane < place ? work.tickets.published(first + group * RADIX + lane) : nullptr;
-        await(from, item, work.tickets.epoch());
-#pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = shuffle(warp_prefix(item[k]), LANES - 1);
-#pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-            if (fold.groups.count < group) fold.add(item[k]);
-        }
-    } while (fold.groups.count < group);
-    return item[GROUPS_AT_ONCE];
+    for (int k = 0; k < BUNDLE; k++) {
+        const Index number = first + lane_index() * BUNDLE + k;
+        from[k] = number < end ? work.tickets.published(line * work.g.tiles + number) : nullptr;
+    }
+    await(from, tile, work.tickets.epoch());
+}
+
+// Waits for all tiles of the line before this one, and folds whole groups of them. Leaves the aggregates of those in the
+// tile's own group in `tile`, a bundle for each lane.
+__device__ void fold_to(const Work& work, Fold& fold, const Tile& to, Item (&tile)[BUNDLE]) {
+    if (to.line != fold.line) fold.begin(to.line);
+    for (; fold.groups.count < to.number / GROUP; fold.add(shuffle(warp_prefix(tile[BUNDLE - 1]), LANES - 1))) {
+        await_bundle(work, to.line, fold.groups.count * GROUP, to.number, tile);
+        scan_bundle(tile);
+    }
+    await_bundle(work, to.line, fold.groups.count * GROUP, to.number, tile);
 }
 
 // The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
-__device__ Surroundings surroundings(Fold& fold, const Tile& tile, Item in_group, Item own) {
-    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
-    const Item inclusive = warp_prefix(lane == place ? own : in_group);
-    const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
-    Surroundings around = {fold.before, fold.before.followed_by(tiles)};
-    around.before.append(tiles_before, place > 0);
-    if (place == RADIX - 1) {
-        fold.add(tiles);
+__device__ Surroundings surroundings(Fold& fold, const Tile& to, Item (&tile)[BUNDLE], Item own) {
+    const int place = static_cast<int>(to.number % GROUP), bundle = place / BUNDLE, last = place % BUNDLE;
+#pragma unroll
+    for (int k = 0; k < BUNDLE; k++) {
+        if (lane_index() == bundle && k == last) tile[k] = own;
+    }
+    scan_bundle(tile);
+    const Item bundles = warp_prefix(tile[BUNDLE - 1]);
+    const Item bundles_before = shuffle(bundles, (bundle + LANES - 1) % LANES), group = shuffle(bundles, bundle);
+    Prefix before_bundle = fold.before;
+    before_bundle.append(bundles_before, bundle > 0);
+    Surroundings around = {before_bundle, fold.before.followed_by(group)};
+#pragma unroll
+    for (int k = 0; k < BUNDLE - 1; k++) {
+        const Prefix prefix = {before_bundle.followed_by(shuffle(tile[k], bundle)), false};
+        if (k == last - 1) around.before = prefix;
+        if (k == last) around.after = prefix.item;
+    }
+    if (place == GROUP - 1) {
+        fold.add(group);
         around.after = fold.before.item;
     }
     return around;
@@ -302,17 +311,16 @@ __device__ void fold_tiles(const Work& work) {
     const int lane = lane_index();
     Fold fold;
     fold.begin(0);
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
-        const Tile tile(work.g, stage.ticket);
-        const Item in_group = fold_to(work, fold, tile);
+        const Tile tile = stage.tile;
+        Item bundle[BUNDLE];
+        fold_to(work, fold, tile, bundle);
         stage.published.wait(turn(visit));
         const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
         const Item own = stage.row[TILE_ROWS];
         __syncwarp();  // all lanes have read what is about to be replaced
-        const Surroundings around = surroundings(fold, tile, in_group, own);
+        const Surroundings around = surroundings(fold, tile, bundle, own);
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);
         if (lane == 0) stage.row[TILE_ROWS] = around.after;
@@ -327,13 +335,11 @@ __device__ void fold_tiles(const Work& work) {
 __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
     constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < ROWS_AT_ONCE ? ROWS : ROWS_AT_ONCE;
     const int lane = lane_index();
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copy engine wrote
         stage.folded.wait(turn(visit));
-        const Tile tile(work.g, stage.ticket);
+        const Tile tile = stage.tile;
         const Line line(work.input, work.output, work.g, tile.line);
         const char* from = work.data(visit) + stage_offset(work, tile);
         if (tile.number == 0 && scanner == 0 && lane == 0) store_initial(line, work.g);

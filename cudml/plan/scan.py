@@ -35,6 +35,9 @@ _LINE_SHARES = (
 #: Warps of a block that works on short lines, at least.
 _LINES_WARPS = 4
 
+#: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time.
+_SPREAD_ROWS = 4
+
 #: How the assembly line of kernels/scan_stream.cu is manned. Of 2, 4 and 8 adders with 4, 8 and 16 scanners all reach
 #: 93 to 96 % at 2^28 float32. Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
 _ADDERS, _SCANNERS, _MARKERS, _ORDINARY_LOADERS = 4, 8, 4, 8
@@ -201,8 +204,9 @@ def _plan_rows(
 
 def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Plan:
     """Several lines for each warp."""
-    shares = {"LINE_LANES": line_lanes, "LENGTH": work.length, "WARPS": 1, "ROWS": 1, "GROUPS": _LINES_WARPS}
-    grid = math.ceil(work.lines * line_lanes / (_LINES_WARPS * LANES))
+    rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
+    shares = {"LINE_LANES": line_lanes, "LENGTH": work.length, "WARPS": 1, "ROWS": rows, "GROUPS": _LINES_WARPS}
+    grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
     launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
