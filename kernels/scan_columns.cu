@@ -105,8 +105,8 @@ scan_columns(const char* input, char* output, const Item* carries, Geometry g) {
     walk_down_tile<false>(line, g, column.tile * TILE, Carries(carries, g, column.line, column.tile));
 }
 
-// A warp takes a line, a group of tiles at a time, of which each lane has a bundle. The aggregates of a line become the
-// prefixes of all tiles before each, and of all.
+// A warp takes a line, a group of tiles at a time. The aggregates of a line become the prefixes of all tiles before each,
+// and of all.
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_carries(const Item* aggregates, Item* carries, Geometry g) {
     const int lane = lane_index();
     const Index line = (static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x) / LANES;
@@ -115,19 +115,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_carries(const Item* agg
     Item* to = carries + line * (g.tiles + 1);
     GroupPrefix<Item, Index> groups = {neutral_item(), neutral_item(), 0};
     Prefix before = Prefix::nothing();
-    for (Index first = lane * BUNDLE; first - lane * BUNDLE < g.tiles; first += GROUP) {
-        Item tile[BUNDLE];
-        for (int k = 0; k < BUNDLE; k++) tile[k] = first + k < g.tiles ? from[first + k] : neutral_item();
-        scan_bundle(tile);
-        const Item bundles = warp_prefix(tile[BUNDLE - 1]);
-        const Item bundles_before = shuffle(bundles, (lane + LANES - 1) % LANES);
-        Prefix before_bundle = before;
-        before_bundle.append(bundles_before, lane > 0);
-        Item after = before.followed_by(bundles);
-        before = {groups.add(shuffle(bundles, LANES - 1)), false};
+    for (Index tile = lane; tile - lane < g.tiles; tile += RADIX) {
+        const Item inclusive = warp_prefix(tile < g.tiles ? from[tile] : neutral_item());
+        Item after = before.followed_by(inclusive);
+        before = {groups.add(shuffle(inclusive, LANES - 1)), false};
         if (lane == LANES - 1) after = before.item;
-        for (int k = 0; k < BUNDLE; k++) {
-            if (first + k < g.tiles) to[first + k + 1] = k == BUNDLE - 1 ? after : before_bundle.followed_by(tile[k]);
-        }
+        if (tile < g.tiles) to[tile + 1] = after;
     }
 }

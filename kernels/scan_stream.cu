@@ -29,6 +29,7 @@ using Gate = GateOf<BULK>::type;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
+constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
 constexpr int ROWS_AT_ONCE = 4;
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
@@ -258,50 +259,41 @@ struct Surroundings {
     Item after;
 };
 
-// The aggregates of a lane's bundle of the group that begins with tile `first` of the line, as far as they are before
-// `end`: waits for them.
-__device__ void await_bundle(const Work& work, Index line, Index first, Index end, Item (&tile)[BUNDLE]) {
-    const Word* from[BUNDLE];
+// Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in the
+// tile's own group, one for each lane.
+__device__ Item fold_to(const Work& work, Fold& fold, const Tile& tile) {
+    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+    const Index group = tile.number / RADIX, first = tile.line * work.g.tiles;
+    if (tile.line != fold.line) fold.begin(tile.line);
+    Item item[GROUPS_AT_ONCE + 1];  // of whole groups, and of the tile's own
+    do {
+        const Word* from[GROUPS_AT_ONCE + 1];
 #pragma unroll
-    for (int k = 0; k < BUNDLE; k++) {
-        const Index number = first + lane_index() * BUNDLE + k;
-        from[k] = number < end ? work.tickets.published(line * work.g.tiles + number) : nullptr;
-    }
-    await(from, tile, work.tickets.epoch());
-}
-
-// Waits for all tiles of the line before this one, and folds whole groups of them. Leaves the aggregates of those in the
-// tile's own group in `tile`, a bundle for each lane.
-__device__ void fold_to(const Work& work, Fold& fold, const Tile& to, Item (&tile)[BUNDLE]) {
-    if (to.line != fold.line) fold.begin(to.line);
-    for (; fold.groups.count < to.number / GROUP; fold.add(shuffle(warp_prefix(tile[BUNDLE - 1]), LANES - 1))) {
-        await_bundle(work, to.line, fold.groups.count * GROUP, to.number, tile);
-        scan_bundle(tile);
-    }
-    await_bundle(work, to.line, fold.groups.count * GROUP, to.number, tile);
+        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
+            const Index other = fold.groups.count + k;
+            from[k] = other < group ? work.tickets.published(first + other * RADIX + lane) : nullptr;
+        }
+        from[GROUPS_AT_ONCE] = lane < place ? work.tickets.published(first + group * RADIX + lane) : nullptr;
+        await(from, item, work.tickets.epoch());
+#pragma unroll
+        for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = shuffle(warp_prefix(item[k]), LANES - 1);
+#pragma unroll
+        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
+            if (fold.groups.count < group) fold.add(item[k]);
+        }
+    } while (fold.groups.count < group);
+    return item[GROUPS_AT_ONCE];
 }
 
 // The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
-__device__ Surroundings surroundings(Fold& fold, const Tile& to, Item (&tile)[BUNDLE], Item own) {
-    const int place = static_cast<int>(to.number % GROUP), bundle = place / BUNDLE, last = place % BUNDLE;
-#pragma unroll
-    for (int k = 0; k < BUNDLE; k++) {
-        if (lane_index() == bundle && k == last) tile[k] = own;
-    }
-    scan_bundle(tile);
-    const Item bundles = warp_prefix(tile[BUNDLE - 1]);
-    const Item bundles_before = shuffle(bundles, (bundle + LANES - 1) % LANES), group = shuffle(bundles, bundle);
-    Prefix before_bundle = fold.before;
-    before_bundle.append(bundles_before, bundle > 0);
-    Surroundings around = {before_bundle, fold.before.followed_by(group)};
-#pragma unroll
-    for (int k = 0; k < BUNDLE - 1; k++) {
-        const Prefix prefix = {before_bundle.followed_by(shuffle(tile[k], bundle)), false};
-        if (k == last - 1) around.before = prefix;
-        if (k == last) around.after = prefix.item;
-    }
-    if (place == GROUP - 1) {
-        fold.add(group);
+__device__ Surroundings surroundings(Fold& fold, const Tile& tile, Item in_group, Item own) {
+    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+    const Item inclusive = warp_prefix(lane == place ? own : in_group);
+    const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
+    Surroundings around = {fold.before, fold.before.followed_by(tiles)};
+    around.before.append(tiles_before, place > 0);
+    if (place == RADIX - 1) {
+        fold.add(tiles);
         around.after = fold.before.item;
     }
     return around;
@@ -314,13 +306,12 @@ __device__ void fold_tiles(const Work& work) {
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
         const Tile tile = stage.tile;
-        Item bundle[BUNDLE];
-        fold_to(work, fold, tile, bundle);
+        const Item in_group = fold_to(work, fold, tile);
         stage.published.wait(turn(visit));
         const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
         const Item own = stage.row[TILE_ROWS];
         __syncwarp();  // all lanes have read what is about to be replaced
-        const Surroundings around = surroundings(fold, tile, bundle, own);
+        const Surroundings around = surroundings(fold, tile, in_group, own);
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);
         if (lane == 0) stage.row[TILE_ROWS] = around.after;

@@ -1,10 +1,9 @@
 // The order in which values are combined: a tree that depends on nothing but the number of values.
 //
-// A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 64 rows a tile, 4 tiles
-// a bundle, 32 bundles a group, and a line has any number of groups. On each of these levels the prefixes are those of
-// Sklansky's network [1]: the aggregates of aligned powers of two, combined pairwise. Only the prefixes of groups combine
-// such aggregates from the largest to the smallest, which costs the same whatever their number. A prefix of the line is
-// that of its groups, followed by that of the bundles in a group, of the tiles in a bundle, and so on down. Neither the number of warps or
+// A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 64 rows a tile, 32
+// tiles a group, and a line has any number of groups. Within a row, a tile and a group the prefixes are those of
+// Sklansky's network [1]: the aggregates of aligned powers of two, combined pairwise. A prefix of the line is that of its
+// groups, followed by that of the tiles in a group, of the rows in a tile, and so on down. Neither the number of warps or
 // blocks nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
 //
 // [1] J. Sklansky, Conditional-sum addition logic, IRE Trans. Electronic Computers, 1960.
@@ -12,9 +11,8 @@
 
 #include "warp.cuh"
 
-constexpr int TILE_ROWS = 64;     // two for each lane
-constexpr int BUNDLE = 4;         // tiles
-constexpr int GROUP = 32 * BUNDLE;  // tiles: a bundle for each lane
+constexpr int RADIX = 32;      // chunks of a row, and tiles of a group: one for each lane
+constexpr int TILE_ROWS = 64;  // two for each lane
 
 // Inclusive prefixes over the lanes of a warp, or of each WIDTH neighbours among them.
 template <int WIDTH = LANES, typename Item> __device__ Item warp_prefix(Item item) {
@@ -64,14 +62,6 @@ template <typename Item, bool MORE = true> struct TilePrefixes {
         return MORE && row >= LANES ? shuffle(high, row % LANES) : from_low;
     }
 };
-
-// Inclusive prefixes over the tiles of a bundle, by one thread.
-template <typename Item> __device__ void scan_bundle(Item (&tile)[BUNDLE]) {
-    static_assert(BUNDLE == 4, "two levels of the network");
-    tile[1] = combine(tile[0], tile[1]);
-    tile[3] = combine(tile[1], combine(tile[2], tile[3]));
-    tile[2] = combine(tile[1], tile[2]);
-}
 
 // The prefixes of any number of groups that come one after the other. A prefix of n groups consists of an aligned block of
 // 2^b groups for each bit b of n; the blocks are combined from the largest to the smallest. Lane b holds the block of bit
