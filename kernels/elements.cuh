@@ -27,6 +27,12 @@ template <> struct ComputedIn<bfloat16> { using type = float; };
 template <typename A, typename B> struct IsSame { static constexpr bool value = false; };
 template <typename A> struct IsSame<A, A> { static constexpr bool value = true; };
 
+template <typename T> struct IsInteger { static constexpr bool value = static_cast<T>(0.5f) == static_cast<T>(0); };
+template <> struct IsInteger<bool> { static constexpr bool value = true; };
+template <> struct IsInteger<float16> { static constexpr bool value = false; };
+template <> struct IsInteger<bfloat16> { static constexpr bool value = false; };
+template <typename Real> struct IsInteger<complex<Real>> { static constexpr bool value = false; };
+
 template <bool, typename A, typename B> struct Select { using type = A; };
 template <typename A, typename B> struct Select<false, A, B> { using type = B; };
 
@@ -107,7 +113,7 @@ template <bool ALIGNED, typename T> __device__ void store_element(char* address,
     }
 }
 
-// COUNT neighbouring elements that are moved in one access of at most 16 bytes.
-template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
+// COUNT neighbouring elements that are moved 16 bytes at a time, or all at once where they are fewer.
+template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT < 16 ? sizeof(T) * COUNT : 16) Pack {
     T element[COUNT];
 };

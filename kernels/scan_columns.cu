@@ -60,14 +60,14 @@ __device__ Item walk_down_tile(const Line& line, const Geometry& g, Index begin,
 #pragma unroll
         for (int k = 0; k < CHUNKS_AT_ONCE; k++) {
             const int row = (i + k) / LANES, c = (i + k) % LANES;
-            chunk[k].scan({}, 0);
+            chunk[k].scan(0);
             descent.pass_chunk(c, chunk[k].total());
             if (c == LANES - 1) {
                 aggregate = descent.pass_row(row);
                 if (row == TILE_ROWS - 1 && !AGGREGATE_ONLY) descent.after_chunk = carry.after(aggregate);
             }
             if (!AGGREGATE_ONLY) {
-                chunk[k].finish(descent.before_chunk, descent.after_chunk, {}, 0);
+                chunk[k].finish(descent.before_chunk, descent.after_chunk, 0);
                 store_chunk(line, g, begin + (i + k) * CHUNK, chunk[k].value);
             }
             descent.before_chunk = {descent.after_chunk, false};

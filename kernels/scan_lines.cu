@@ -107,12 +107,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char*
         const ShortLines lines(input, output, g, r);
         const Line line = lines.line(g, lane_index() / LINE_LANES);
         if (!INPUT_PACKED) gather_short(buffer, element[r], chunk[r].value);
-        chunk[r].scan({}, 0);
+        chunk[r].scan(0);
         const Item inclusive = warp_prefix<LINE_LANES>(chunk[r].total());
         const Item left = shuffle(inclusive, (lane_index() + LANES - 1) % LANES);
         Prefix before = Prefix::nothing();
         before.append(left, number_in_line() > 0);
-        chunk[r].finish(before, inclusive, {}, 0);
+        chunk[r].finish(before, inclusive, 0);
         if (number_in_line() == 0 && lane_index() / LINE_LANES < lines.count) store_initial(line, g);
         if (OUTPUT_PACKED) store_chunk(line, g, number_in_line(), chunk[r].value);
         else store_short(buffer, lines, g, chunk[r].value);
@@ -144,7 +144,7 @@ struct Rows {
     __device__ void scan(const Heads& heads, int first) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            chunk[r].scan(heads, first + r * ROW + lane_index() * CHUNK);
+            chunk[r].scan(heads.of_chunk(first + r * ROW + lane_index() * CHUNK));
             lanes[r] = warp_prefix(chunk[r].total());
         }
     }
@@ -214,8 +214,9 @@ scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
     Prefix before = prefixes.before;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Index first = (first_row + r) * ROW;
-        finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r], heads, first + lane_index() * CHUNK);
+        const int first = (first_row + r) * ROW;
+        finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r],
+                   heads.of_chunk(first + lane_index() * CHUNK));
         store_row(buffer, line, g, first, rows.chunk[r].value);
         before = {prefixes.inclusive[r], false};
     }

@@ -23,7 +23,7 @@
 #include "scan.cuh"
 #include "stream.cuh"
 
-using Staged = Select<BULK, Input, Value>::type;  // what a stage holds: ordinary loads convert on the way
+using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
 using Gate = GateOf<BULK>::type;
 
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
@@ -117,17 +117,17 @@ __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full,
     const Index lowest = tile.lowest(line.length);
     for (int first = 0; first < tile.count; first += AT_ONCE * THREADS) {
         const bool whole = first + AT_ONCE * THREADS <= tile.count;
-        Value element[AT_ONCE];
+        Staged element[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             const int i = first + k * THREADS + thread, last = tile.count - 1;
             const Index offset = work.g.input_axis.offset(lowest + (whole || i < last ? i : last));
-            element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
+            element[k] = convert<Staged>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             const int i = first + k * THREADS + thread;
-            if (whole || i < tile.count) to[i] = convert<Staged>(element[k]);
+            if (whole || i < tile.count) to[i] = element[k];
         }
     }
     __syncwarp();
@@ -209,7 +209,7 @@ __device__ void add_tiles(const Work& work, int adder) {
             const int number = ((adder * ROWS + r) * LANES + lane_index()) * CHUNK;
             Chunk chunk;
             load_staged(from, tile, number, chunk.value);
-            chunk.scan(stage.heads, number);
+            chunk.scan(stage.heads.of_chunk(number));
             total[r] = chunk.total();
         }
         const Item row = row_aggregates(total);
@@ -342,14 +342,15 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
             for (int r = 0; r < AT_ONCE; r++) {
                 const int number = ((first + r) * LANES + lane) * CHUNK;
                 load_staged(from, tile, number, chunk[r].value);
-                chunk[r].scan(stage.heads, number);
+                chunk[r].scan(stage.heads.of_chunk(number));
                 lanes[r] = warp_prefix(chunk[r].total());
             }
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
                 const int row = first + r;
                 const Prefix before = {stage.row[row], tile.number == 0 && row == 0};
-                finish_row(chunk[r], lanes[r], before, stage.row[row + 1], stage.heads, (row * LANES + lane) * CHUNK);
+                const unsigned heads = stage.heads.of_chunk((row * LANES + lane) * CHUNK);
+                finish_row(chunk[r], lanes[r], before, stage.row[row + 1], heads);
                 store_row(buffer, line, work.g, tile.begin + row * ROW, chunk[r].value);
             }
         }

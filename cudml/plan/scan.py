@@ -38,9 +38,15 @@ _LINES_WARPS = 4
 #: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time.
 _SPREAD_ROWS = 4
 
-#: How the assembly line of kernels/scan_stream.cu is manned. Of 2, 4 and 8 adders with 4, 8 and 16 scanners all reach
-#: 93 to 96 % at 2^28 float32. Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
-_ADDERS, _SCANNERS, _MARKERS, _ORDINARY_LOADERS = 4, 8, 4, 8
+#: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
+#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more warps are faster
+#: (2^29 float16: 86 % with few hands, 95 % with many; one segment: 62 and 82 %). With ordinary loaders there is no room
+#: for many.
+_FEW_HANDS, _MANY_HANDS = (4, 8), (8, 16)
+_HALVES = ("float16", "bfloat16")
+_MARKERS, _ORDINARY_LOADERS = 4, 4
+
+#: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
 _MOST_STAGES = 12
 
 #: Gates and the ticket of a stage, and what the compiler may add between members.
@@ -111,11 +117,19 @@ class _Work:
         return math.ceil(self.length / (LANES * self.chunk))
 
 
+def _chunk(stored: np.dtype, value: np.dtype) -> int:
+    """kernels/scan.cuh: CHUNK."""
+    values = max(1, VECTOR_BYTES // value.itemsize)
+    if value.kind not in "biu":
+        return values
+    return max(values, min(8, VECTOR_BYTES // stored.itemsize))
+
+
 def _cut(
     spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, offsets: ArrayLayout | None = None
 ) -> _Work:
     axis = spec.axis if isinstance(spec, Scan) else 0
-    chunk = max(1, VECTOR_BYTES // spec.dtype.itemsize)
+    chunk = _chunk(source.dtype, spec.dtype)
     if axis is None:
         line_axes: tuple[int, ...] = ()
         lines, length = 1, source.size
@@ -231,22 +245,24 @@ def _plan_stream(
 ) -> Plan:
     """An assembly line in every multiprocessor, which takes tile after tile of all lines."""
     source = arrays["input"]
-    narrow = source.dtype.itemsize <= spec.dtype.itemsize  # stages hold elements as they are
-    bulk = device.compute_capability >= (9, 0) and narrow and _dense(source, work.input_axis)
-    staged = source.dtype.itemsize if bulk else spec.dtype.itemsize
+    staged = min(source.dtype.itemsize, spec.dtype.itemsize)
+    as_stored = staged == source.dtype.itemsize
+    bulk = device.compute_capability >= (9, 0) and as_stored and _dense(source, work.input_axis)
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
     if bulk and not constants["INPUT_PACKED"]:
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
-    buffers = 0 if constants["OUTPUT_PACKED"] else _SCANNERS * LANES * VECTOR_BYTES
+    busy = work.segmented or spec.dtype.name in _HALVES
+    adders, scanners = _MANY_HANDS if busy and bulk else _FEW_HANDS
+    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * LANES * work.chunk * spec.dtype.itemsize
     stages = min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - 64) // (stage_bytes + rest))
     manned = {
         "BULK": bulk,
         "STAGES": stages,
         "LOADERS": 1 if bulk else _ORDINARY_LOADERS,
         "MARKERS": min(_MARKERS, stages) if work.segmented else 0,
-        "ADDERS": _ADDERS,
-        "SCANNERS": _SCANNERS,
+        "ADDERS": adders,
+        "SCANNERS": scanners,
     }
     warps = sum(manned[role] for role in ("LOADERS", "MARKERS", "ADDERS", "SCANNERS")) + 2
     tickets = work.lines * work.tiles
