@@ -30,9 +30,8 @@ using Accumulator = ComputedIn<Value>::type;
 
 // Chunks have 16 bytes of values, as the order of additions asks for. Integers give the same sums in every order; where
 // they are stored in fewer bytes, longer chunks save most of the work between the lanes.
-constexpr int elements_of_16_bytes(int size) { return size < 16 ? 16 / size : 1; }
-constexpr int VALUES = elements_of_16_bytes(sizeof(Value));
-constexpr int STORED = elements_of_16_bytes(sizeof(Input)) < 8 ? elements_of_16_bytes(sizeof(Input)) : 8;
+constexpr int VALUES = sizeof(Value) < 16 ? 16 / sizeof(Value) : 1;
+constexpr int STORED = sizeof(Input) < 2 ? 8 : 16 / sizeof(Input);  // of 16 bytes, but no more than 8
 constexpr int CHUNK = IsInteger<Value>::value && STORED > VALUES ? STORED : VALUES;
 constexpr int ROW = LANES * CHUNK;
 constexpr int TILE = TILE_ROWS * ROW;
