@@ -30,7 +30,7 @@ constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
 constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
-constexpr int ROWS_AT_ONCE = 4;
+constexpr int ROWS_AT_ONCE = sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // as many as there are registers for
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
 

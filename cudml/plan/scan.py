@@ -25,7 +25,7 @@ _ENOUGH_LINES = 8
 
 #: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
 #: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
-_LINE_SHARES = (
+LINE_SHARES = (
     *((rows, (1, rows)) for rows in (1, 2, 3, 4)),
     *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
     *((rows, (rows // 3, 3)) for rows in (36, 48)),
@@ -39,12 +39,14 @@ _LINES_WARPS = 4
 _SPREAD_ROWS = 4
 
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
-#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more warps are faster
-#: (2^29 float16: 86 % with few hands, 95 % with many; one segment: 62 and 82 %). With ordinary loaders there is no room
-#: for many.
-_FEW_HANDS, _MANY_HANDS = (4, 8), (8, 16)
+#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
+#: 2^29 float16 reaches 86 % with the first, 97 % with the second; one segment 62 and 95 % with the first and the third.
+_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8)}
 _HALVES = ("float16", "bfloat16")
-_MARKERS, _ORDINARY_LOADERS = 4, 4
+
+#: A marker finds the first segment of a tile in 5 looks at memory, which take longer than the tile.
+_MARKERS = 6
+_ORDINARY_LOADERS = 8
 
 #: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
 _MOST_STAGES = 12
@@ -228,7 +230,7 @@ def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Pl
 
 def _plan_lines(constants: _Constants, work: _Work) -> Plan:
     """Several warps for each line, or one."""
-    warps, rows = next(share for limit, share in _LINE_SHARES if work.rows <= limit)
+    warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
     groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
     shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
@@ -252,8 +254,8 @@ def _plan_stream(
     if bulk and not constants["INPUT_PACKED"]:
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
-    busy = work.segmented or spec.dtype.name in _HALVES
-    adders, scanners = _MANY_HANDS if busy and bulk else _FEW_HANDS
+    halves = spec.dtype.name in _HALVES and bulk  # ordinary loaders leave no room for so many
+    adders, scanners = _HANDS["segments" if work.segmented else "halves" if halves else "plain"]
     buffers = 0 if constants["OUTPUT_PACKED"] else scanners * LANES * work.chunk * spec.dtype.itemsize
     stages = min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - 64) // (stage_bytes + rest))
     manned = {
