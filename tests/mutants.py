@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant("last element dropped", "scan.cuh", "rows of one warp", ALL,
            "if (first + i {++ 1 +}< line.length) store"),
     Mutant("row replaced while it is read", "scan.cuh", "rows of every second", CHECKING,
-           "[-__syncwarp();-]\n#pragma unroll\n    for (int j = 0; j < CHUNK; j++) buffer.element[lane_index() * CHUNK + j]"),
+           "[-__syncwarp();-]\n#pragma unroll\n    for (int j = 0; j < CHUNK; j++) buffer.element[lane_index() * CHUNK"),
     Mutant("row read before it is whole", "scan.cuh", "rows of one warp", NOT_IN_ORDER,
            "[-__syncwarp();-]\n#pragma unroll\n    for (int j = 0; j < CHUNK; j++) value[j]"),
     Mutant("one line too many", "scan_lines.cu", "rows of one warp", CHECKING,
