@@ -223,6 +223,7 @@ def twice(name: str, shape: tuple[int, ...], dtype: Any) -> Call:
 
 
 LONG_ROWS = [
+    twice("linked tiles, twice", (1, 2 * 2048), np.complex128),
     twice("long rows, twice", (1, 6 * 2048), np.complex128),
     scan("long rows", (3, 4097), np.complex128),
     scan("long rows of full tiles", (3, 8192), np.int64),
@@ -232,8 +233,8 @@ LONG_ROWS = [
     scan("long rows exclusive", (1, 12_290), np.int64, exclusive=True),
     scan("long rows with an initial value", (2, 4099), np.int64, include_initial=True),
     scan("long rows of products", (2, 4100), np.complex128, operation="product"),
-    scan("long rows of bytes", (1, 70_001), np.int8),
-    scan("long rows of bytes summed in int64", (1, 40_001), np.int64, stored=np.int8),
+    scan("long rows of bytes", (1, 100_001), np.int8),
+    scan("long rows of bytes summed in int64", (1, 50_001), np.int64, stored=np.int8),
     scan(
         "long rows shifted by a byte", (2, 9000), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"
     ),
@@ -243,15 +244,27 @@ LONG_ROWS = [
     scan("long rows on an old GPU", (2, 12_300), np.int64, device=OLD_GPU),
 ]
 
+LINKED_TILES = [
+    scan("linked tiles", (1, 3 * 2048 - 5), np.complex128),
+    scan("linked tiles backwards", (1, 9000), np.int32, reverse=True),
+    scan("linked tiles, exclusive", (1, 8200), np.int64, exclusive=True),
+    scan("linked tiles with an initial value", (1, 4099), np.int64, include_initial=True, reverse=True),
+    scan("linked tiles of products", (1, 4100), np.complex128, operation="product"),
+    scan("linked tiles shifted by a byte", (1, 9000), np.int32, pattern="offset by a byte"),
+    scan("linked tiles in place", (1, 4501), np.int64, out_pattern="same"),
+    scan("linked tiles of bytes", (1, 70_001), np.int8),
+]
+
 SEGMENTED = [
     segmented("segments in a tile", 700, np.int32, [1, 1, 2, 31, 32, 33, 350, 699]),
-    segmented("segments over tiles", 18_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 17_999]),
-    segmented("segments backwards", 8200, np.int64, [4, 4100, 4102, 4102, 8199], np.int64, reverse=True),
+    segmented("segments over linked tiles", 18_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 17_999]),
+    segmented("segments over tiles", 26_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 25_999]),
+    segmented("segments backwards", 13_200, np.int64, [4, 4100, 9102, 9102, 13_199], np.int64, reverse=True),
     segmented("segments exclusive", 9000, np.int32, [904, 905, 8192], exclusive=True),
     segmented("segments of products", 4200, np.int64, [1000, 4096], operation="product"),
     segmented("many segments", 3000, np.int64, [*range(1, 3000, 3)], np.uint16),
-    segmented("many segments over tiles", 9000, np.int64, [*range(1, 9000, 3)], np.uint16),
-    segmented("segments on an old GPU", 9000, np.int64, [5, 4096, 4097, 8192, 8999], device=OLD_GPU),
+    segmented("many segments over tiles", 13_000, np.int64, [*range(1, 13_000, 3)], np.uint16),
+    segmented("segments on an old GPU", 17_000, np.int64, [5, 4096, 4097, 8192, 16_999], device=OLD_GPU),
 ]
 
 COLUMNS = [
@@ -564,5 +577,15 @@ PATTERNS = [
     idiom("store_fenced", "idioms_copies.cu", 1, 128, np.concatenate([np.arange(128), 1000 + np.arange(128)])),
 ]
 
-CALLS: list[Call] = [*ROWS, *SHORT_ROWS, *LONG_ROWS, *SEGMENTED, *COLUMNS, *SMALL_GROUPS, *LARGE_GROUPS, *MODULI]
+CALLS: list[Call] = [
+    *ROWS,
+    *SHORT_ROWS,
+    *LONG_ROWS,
+    *LINKED_TILES,
+    *SEGMENTED,
+    *COLUMNS,
+    *SMALL_GROUPS,
+    *LARGE_GROUPS,
+    *MODULI,
+]
 CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}

@@ -52,17 +52,19 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
     for dtype in (F32, COMPLEX[0], INTEGERS[0]):
         yield plan(Scan("product", dtype, 1, reverse=True, exclusive=True), input=source, output=source)
     yield plan(Scan("sum", F32, 0, initial=True), input=source, output=dense((65, 512), F32))
-    tall, long, short = dense((9000, 64), F32), dense((3, 9001), F32), dense((64, 7), INTEGERS[0])
+    tall, long, short = dense((9000, 64), F32), dense((300, 9001), F32), dense((64, 7), INTEGERS[0])
     yield plan(Scan("sum", F32, 0), input=tall, output=tall)
     yield plan(Scan("sum", INTEGERS[3], 1), input=short, output=dense((64, 7), INTEGERS[3]))
+    linked = dense((3, 9001), F32)
     for dtype in (FLOATS[0], F32, COMPLEX[1]):
-        yield plan(Scan("sum", dtype, 1, reverse=True), input=long, output=dense((3, 9001), dtype))
+        yield plan(Scan("sum", dtype, 1, reverse=True), input=long, output=dense((300, 9001), dtype))
+        yield plan(Scan("sum", dtype, 1), input=linked, output=dense((3, 9001), dtype))
     yield plan(Scan("sum", FLOATS[3], None), input=odd, output=dense((512,), COMPLEX[1]))
     yield plan(Scan("sum", F32, 1), input=odd, output=dense((8, 8, 8), FLOATS[1]))
     huge = ArrayLayout((2**31,), (4,), F32, 16)
     yield plan(Scan("sum", F32, 0), input=huge, output=huge)
     offsets = dense((9,), np.dtype(np.int64))
-    for line, reverse in itertools.product((dense((5000,), F32), dense((50_000,), F32)), (False, True)):
+    for line, reverse in itertools.product((dense((5000,), F32), dense((2_000_000,), F32)), (False, True)):
         spec = SegmentedScan("sum", F32, reverse=reverse, exclusive=reverse)
         yield plan(spec, input=line, output=line, offsets=offsets)
 

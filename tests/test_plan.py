@@ -94,13 +94,16 @@ def test_index_type_grows_with_offsets(reach, expected):
     ("shape", "axis", "expected"),
     [
         ((8192,), 0, ["scan_lines"]),
-        ((8193,), 0, ["scan_stream"]),
+        ((8193,), 0, ["scan_lines"]),
+        ((132 * 8192,), 0, ["scan_lines"]),
+        ((132 * 8192 + 1,), 0, ["scan_stream"]),
+        ((66, 16_385), 1, ["scan_stream"]),
         ((300, 100), 1, ["scan_lines"]),
         ((300, 64), 1, ["scan_short_lines"]),
         ((300, 65), 1, ["scan_lines"]),
         ((300, 8000), 0, ["scan_columns"]),
         ((9000, 300), 0, ["reduce_columns", "scan_carries", "scan_columns"]),
-        ((9000, 2), 0, ["scan_stream"]),
+        ((9000, 2), 0, ["scan_lines"]),
         ((3, 50, 7), None, ["scan_lines"]),
     ],
 )
@@ -116,7 +119,7 @@ def test_an_empty_scan_launches_nothing(shape, axis):
 
 def test_an_empty_axis_still_gets_its_initial_value():
     plan = make_plan(Scan("sum", F32, 1, initial=True), {"input": layout((5, 0)), "output": layout((5, 1))})
-    assert kernels(plan) == ["scan_short_lines"]
+    assert kernels(plan) == ["scan_lines"]
 
 
 @pytest.mark.parametrize("rows", range(1, 65))
@@ -145,13 +148,13 @@ def test_integers_stored_in_fewer_bytes_make_longer_chunks():
 
 def test_blocks_of_a_stream_fill_the_gpu_and_no_more():
     assert scan((2**28,)).launches[0].grid == H200.multiprocessors
-    assert scan((3 * 8192,)).launches[0].grid == 3
+    assert scan((3, 45 * 8192)).launches[0].grid == H200.multiprocessors
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex128"])
 @pytest.mark.parametrize("kilobytes", [64, 99, 163, 227])
 def test_stages_fit_in_shared_memory(dtype, kilobytes):
-    line, offsets = layout((10**6,), dtype), layout((9,), "int64")
+    line, offsets = layout((10**7,), dtype), layout((9,), "int64")
     device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
     for spec in (Scan("sum", line.dtype, 0), SegmentedScan("sum", line.dtype)):
         arrays = {"input": line, "output": line} | ({"offsets": offsets} if isinstance(spec, SegmentedScan) else {})
@@ -173,9 +176,9 @@ def test_stages_fit_in_shared_memory(dtype, kilobytes):
     ],
 )
 def test_bulk_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, bulk):
-    source = layout((10**5,), stored, (strides,))
+    source = layout((10**7,), stored, (strides,))
     device = H200._replace(compute_capability=capability)
-    plan = make_plan(Scan("sum", F32, 0), {"input": source, "output": layout((10**5,))}, device)
+    plan = make_plan(Scan("sum", F32, 0), {"input": source, "output": layout((10**7,))}, device)
     assert constants(plan)["BULK"] == bulk
 
 
@@ -292,11 +295,11 @@ def test_arrays_in_one_order_are_packed_whatever_the_order():
 
 
 def test_a_plan_prints_what_it_launches():
-    text = str(scan((3, 10_000)))
+    text = str(scan((300, 10_000)))
     assert text.startswith("scan_stream.cu: ")
     assert "VALUE=float" in text
-    assert "scan_stream<<<6, 480, 229376>>>(input, output, offsets, scratch, {3, 10000, 2, 0, 0," in text
-    assert text.endswith("scratch: 56 bytes")
+    assert "scan_stream<<<132, 480, 229376>>>(input, output, offsets, scratch, {300, 10000, 2, 0, 0," in text
+    assert text.endswith("scratch: 4808 bytes")
 
 
 def test_a_plan_prints_its_memory():

@@ -84,7 +84,7 @@ def test_cases_share_a_line_in_every_way(plans: list[Plan]):
 
 
 @pytest.mark.parametrize(
-    "constant", ["REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "COLUMNS", "INPUT_PACKED", "BULK"]
+    "constant", ["REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "COLUMNS", "INPUT_PACKED", "BULK", "LINKED"]
 )
 def test_cases_take_every_branch(constant: str, plans: list[Plan]):
     values = {dict(plan.constants).get(constant) for plan in plans}

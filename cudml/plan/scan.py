@@ -211,9 +211,11 @@ def _plan_rows(
     device: DeviceProperties,
 ) -> Plan:
     if work.tiles > 1:
+        if work.lines * work.tiles <= device.multiprocessors:
+            return _plan_linked_tiles(spec, constants, work)
         return _plan_stream(spec, arrays, constants, work, device)
-    chunks = max(1, math.ceil(work.length / work.chunk))
-    if chunks <= LANES // 2 and not work.segmented:
+    chunks = math.ceil(work.length / work.chunk)
+    if 0 < chunks <= LANES // 2 and not work.segmented:
         return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length())
     return _plan_lines(constants, work)
 
@@ -221,21 +223,38 @@ def _plan_rows(
 def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Plan:
     """Several lines for each warp."""
     rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
-    shares = {"LINE_LANES": line_lanes, "LENGTH": work.length, "WARPS": 1, "ROWS": rows, "GROUPS": _LINES_WARPS}
+    shares = {
+        "LINE_LANES": line_lanes,
+        "LENGTH": work.length,
+        "WARPS": 1,
+        "ROWS": rows,
+        "GROUPS": _LINES_WARPS,
+    }
     grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
     launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
-    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+    return Plan("scan_lines.cu", constants_of(**constants, **shares, LINKED=0), (launch,))
 
 
 def _plan_lines(constants: _Constants, work: _Work) -> Plan:
     """Several warps for each line, or one."""
     warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
     groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
-    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups}
-    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "LINKED": 0}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: _Work) -> Plan:
+    """A block for each tile of a few lines."""
+    warps, rows = LINE_SHARES[-1][1]
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": 1, "LINKED": 1}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
+    launch = Launch("scan_lines", work.lines * work.tiles, warps * LANES, arguments)
+    return Plan(
+        "scan_lines.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=_scratch_bytes(spec, work)
+    )
 
 
 def _plan_stream(
@@ -271,8 +290,14 @@ def _plan_stream(
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     grid = min(tickets, device.multiprocessors)
     launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
-    words = 1 + tickets * math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
-    return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=8 * words)
+    scratch_bytes = _scratch_bytes(spec, work)
+    return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
+
+
+def _scratch_bytes(spec: Scan | SegmentedScan, work: _Work) -> int:
+    """kernels/stream.cuh: a word of tickets, and words with 32 bits of each tile's aggregate."""
+    words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
+    return 8 * (1 + work.lines * work.tiles * words)
 
 
 def _item_bytes(work: _Work, accumulator: int) -> int:
