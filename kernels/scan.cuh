@@ -246,15 +246,22 @@ struct Segments {
         return REVERSE ? length - offset(count - number) : offset(number);
     }
 
-    // The first segment that starts at `element` or later. By all lanes of a warp, which look at 32 places at a time:
-    // each look waits for memory, and 5 of them find one of 2^24 segments where halving takes 24.
+    // The first segment that starts at `element` or later. By all lanes of a warp, which look at 256 places at a time:
+    // each look waits for memory, and 3 of them find one of 2^24 segments where halving takes 24.
     __device__ Index first_from(Index element, Index length) const {
+        constexpr int PLACES = 8;
         Index low = 0, high = count;  // it is one of low ... high
         while (low < high) {
-            const Index step = (high - low + LANES - 1) / LANES;
-            const Index probe = low + lane_index() * step;
-            const bool before = probe < high && start(probe, length) < element;
-            const int passed = __popc(__ballot_sync(ALL_LANES, before));
+            const Index step = (high - low + PLACES * LANES - 1) / (PLACES * LANES);
+            bool before[PLACES];
+#pragma unroll
+            for (int k = 0; k < PLACES; k++) {
+                const Index place = low + (lane_index() * PLACES + k) * step;
+                before[k] = place < high && start(place, length) < element;
+            }
+            int passed = 0;
+#pragma unroll
+            for (int k = 0; k < PLACES; k++) passed += __popc(__ballot_sync(ALL_LANES, before[k]));
             if (passed == 0) return low;
             const Index last_before = low + (passed - 1) * step;
             high = passed * step < high - low ? low + passed * step : high;

@@ -207,7 +207,7 @@ __device__ void mark_heads(Heads& heads, const Segments& segments, Index begin, 
     __syncthreads();
 }
 
-// The tile that a block takes by a ticket; no block takes a second.
+// Tickets by which each block takes one tile.
 __device__ Tickets take_tile(Word* control, const Geometry& g) {
     __shared__ Word first;
     if (threadIdx.x == 0) first = Tickets::take_first(control);
@@ -242,8 +242,9 @@ scan_lines(const char* input, char* output, const char* offsets, Word* control, 
     const int first_row = threadIdx.x / LANES % WARPS * ROWS;
     Tickets tickets = {};
     if (LINKED) tickets = take_tile(control, g);
-    const Tile tile = Tile::of(LINKED ? tickets.of_block() : static_cast<Index>(blockIdx.x) * GROUPS + group, g);
-    const bool exists = tile.ticket < g.lines * g.tiles;  // the last block may have groups without a line
+    const Index number = LINKED ? tickets.of_block() : static_cast<Index>(blockIdx.x) * GROUPS + group;
+    const Tile tile = LINKED ? Tile::of(number, g) : Tile{number, number, 0, 0, static_cast<int>(g.length)};
+    const bool exists = number < (LINKED ? tickets.count : g.lines);  // the last block may have groups without a line
     Line line(input, output, g, exists ? tile.line : 0);
     if (!exists) line.length = 0;
     if (SEGMENTED) mark_heads(heads, Segments(offsets, g), tile.begin, line.length);

@@ -44,7 +44,7 @@ _SPREAD_ROWS = 4
 _HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8)}
 _HALVES = ("float16", "bfloat16")
 
-#: A marker finds the first segment of a tile in 5 looks at memory, which take longer than the tile.
+#: A marker finds the first segment of a tile in 3 looks at memory, which take longer than the tile.
 _MARKERS = 6
 _ORDINARY_LOADERS = 8
 
