@@ -17,6 +17,11 @@ const char* name_of(Access access) {
     }
 }
 
+// A warp may wait for several words, and vote on whether all are there: no thread then loads one word twice in a row, and
+// no other warp would ever have its turn. So every so often a load gives way whatever it loads.
+constexpr uint64_t LOADS_IN_A_ROW = 64;
+uint64_t loads;
+
 }  // namespace
 
 void before_atomic(const void* address, size_t size, Access access, Order order, Scope scope, Where where) {
@@ -26,6 +31,8 @@ void before_atomic(const void* address, size_t size, Access access, Order order,
     // Loading the same word again without having done anything else is a poll: nobody needs another turn less.
     if (access != Access::store && thread->polled == address) {
         poll(thread->doing, where);
+    } else if (access == Access::load && ++loads % LOADS_IN_A_ROW == 0) {
+        give_way(true);
     } else {
         maybe_give_way();
     }
