@@ -17,6 +17,10 @@ struct HardwareGate {
         bulk_load(to, from, bytes, &barrier);
     }
 
+    // The same for several copies by the thread that arrives.
+    __device__ void arrive_for_copies(unsigned bytes) { mbarrier_arrive_expect(&barrier, bytes); }
+    __device__ void copy(void* to, const void* from, unsigned bytes) { bulk_load(to, from, bytes, &barrier); }
+
     // Phases are waited for in turn: only the one before and the present one can be told apart.
     __device__ void wait(int phase) { mbarrier_wait(&barrier, phase & 1); }
 };

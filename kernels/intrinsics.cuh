@@ -88,6 +88,9 @@ __device__ inline void mbarrier_wait(Mbarrier* barrier, unsigned parity) {
 // Makes initialised barriers visible to the copy engine.
 __device__ inline void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
+// Between ordinary writes to shared memory and what the copy engine does there after the next barrier.
+__device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // A copy from global to shared memory whose bytes `barrier` counts. Addresses and sizes are multiples of 16 bytes.
 __device__ inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
