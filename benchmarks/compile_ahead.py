@@ -63,7 +63,7 @@ class Collector:
     def asarray(self, value: Any) -> Blank:
         return value if isinstance(value, Blank) else Blanks.asarray(np.asarray(value))
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Blank:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None) -> Blank:
         return Blanks.empty(shape, dtype)
 
     def copy(self, array: Any) -> Blank:

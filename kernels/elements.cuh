@@ -27,6 +27,12 @@ template <> struct ComputedIn<bfloat16> { using type = float; };
 template <typename A, typename B> struct IsSame { static constexpr bool value = false; };
 template <typename A> struct IsSame<A, A> { static constexpr bool value = true; };
 
+template <typename T> struct IsInteger { static constexpr bool value = static_cast<T>(0.5f) == static_cast<T>(0); };
+template <> struct IsInteger<bool> { static constexpr bool value = true; };
+template <> struct IsInteger<float16> { static constexpr bool value = false; };
+template <> struct IsInteger<bfloat16> { static constexpr bool value = false; };
+template <typename Real> struct IsInteger<complex<Real>> { static constexpr bool value = false; };
+
 template <bool, typename A, typename B> struct Select { using type = A; };
 template <typename A, typename B> struct Select<false, A, B> { using type = B; };
 
@@ -36,13 +42,6 @@ template <typename Real> struct IsComplex<complex<Real>> { static constexpr bool
 template <typename T> __device__ T widen(T x) { return x; }
 __device__ inline float widen(float16 x) { return float_from_half(x.bits); }
 __device__ inline float widen(bfloat16 x) { return bits_as_float(static_cast<unsigned>(x.bits) << 16); }
-
-// Round to nearest even; NaN stays NaN.
-__device__ inline bfloat16 bfloat16_from(float x) {
-    const unsigned bits = float_as_bits(x);
-    if (x != x) return {static_cast<unsigned short>((bits >> 16) | 0x0040u)};
-    return {static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
-}
 
 // Converts a widened value; complex to real drops the imaginary part, anything to bool asks whether it differs from 0.
 template <typename To>
@@ -81,7 +80,7 @@ struct Convert<bfloat16> {
         if constexpr (IsComplex<From>::value) {
             return from(x.real);
         } else {
-            return bfloat16_from(static_cast<float>(x));
+            return {bfloat16_from_float(static_cast<float>(x))};
         }
     }
 };
@@ -114,7 +113,7 @@ template <bool ALIGNED, typename T> __device__ void store_element(char* address,
     }
 }
 
-// COUNT neighbouring elements that are moved in one access of at most 16 bytes.
-template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT) Pack {
+// COUNT neighbouring elements that are moved 16 bytes at a time, or all at once where they are fewer.
+template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT < 16 ? sizeof(T) * COUNT : 16) Pack {
     T element[COUNT];
 };

@@ -28,6 +28,19 @@ __device__ inline unsigned short half_from_double(double x) {
     return static_cast<unsigned short>(bits);
 }
 
+// Rounds to nearest even. NaN becomes the one NaN that the instruction of newer GPUs gives.
+__device__ inline unsigned short bfloat16_from_float(float x) {
+#if __CUDA_ARCH__ >= 800
+    unsigned bits;
+    asm("{.reg .b16 half; cvt.rn.bf16.f32 half, %1; mov.b32 %0, {half, 0};}" : "=r"(bits) : "f"(x));
+    return static_cast<unsigned short>(bits);
+#else
+    const unsigned bits = float_as_bits(x);
+    if (x != x) return 0x7fff;
+    return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Words that threads of other blocks write or wait for.
 

@@ -28,7 +28,11 @@ using Output = OUTPUT;
 using Operation = OPERATION;
 using Accumulator = ComputedIn<Value>::type;
 
-constexpr int CHUNK = sizeof(Value) < 16 ? 16 / sizeof(Value) : 1;
+// Chunks have 16 bytes of values, as the order of additions asks for. Integers give the same sums in every order; where
+// they are stored in fewer bytes, longer chunks save most of the work between the lanes.
+constexpr int VALUES = sizeof(Value) < 16 ? 16 / sizeof(Value) : 1;
+constexpr int STORED = sizeof(Input) < 2 ? 8 : 16 / sizeof(Input);  // of 16 bytes, but no more than 8
+constexpr int CHUNK = IsInteger<Value>::value && STORED > VALUES ? STORED : VALUES;
 constexpr int ROW = LANES * CHUNK;
 constexpr int TILE = TILE_ROWS * ROW;
 
@@ -65,6 +69,21 @@ using Item = ItemOf<SEGMENTED>::type;
 
 __device__ void set(Plain& item, Accumulator value, bool) { item.value = value; }
 __device__ void set(Headed& item, Accumulator value, bool head) { item = {value, head}; }
+
+// The same as tree.cuh's, with one look at all lanes' heads instead of an exchange of them on each level.
+template <int WIDTH = LANES> __device__ Headed warp_prefix(Headed item) {
+    const int lane = lane_index();
+    const unsigned heads = __ballot_sync(ALL_LANES, item.head) & ALL_LANES >> (LANES - 1 - lane);
+    const int last_head = LANES - 1 - __clz(static_cast<int>(heads));  // at or before this lane; -1: none
+#pragma unroll
+    for (int half = 1; half < WIDTH; half *= 2) {
+        const int begin = lane & ~(half - 1);  // of the lanes that the item stands for by now
+        const Accumulator left = shuffle(item.value, begin - 1 & LANES - 1);
+        if (lane & half && last_head < begin) item.value = Operation::combine(left, item.value);
+    }
+    item.head = last_head >= (lane & ~(WIDTH - 1));
+    return item;
+}
 
 // Stands where a line has ended. Combined behind other items only, except where Operation says that it may lead.
 __device__ Item neutral_item() {
@@ -250,16 +269,29 @@ constexpr int HEAD_WORDS = SEGMENTED ? (TILE + 31) / 32 : 1;
 struct Heads {
     unsigned word[HEAD_WORDS];
 
-    __device__ bool at(int bit) const { return SEGMENTED && (word[bit / 32] >> (bit % 32) & 1); }
+    // Those of the chunk that begins with element `first` of the tile: bit j is that of its element j.
+    __device__ unsigned of_chunk(int first) const {
+        if (!SEGMENTED) return 0;
+        return word[first / 32] >> (first % 32) & ((1u << CHUNK) - 1);
+    }
 
     // The heads of the tile that begins with element `begin`, by the warp `warp` of `warps`; all words were cleared.
     // Bits are set only inside the tile, so offsets that lie cannot lead outside.
     __device__ void mark(const Segments& segments, Index begin, Index length, int warp, int warps) {
+        constexpr int AT_ONCE = 8;
         const Index from = segments.first_from(begin, length);
-        for (Index number = from + warp * LANES + lane_index(); number < segments.count; number += warps * LANES) {
-            const Index bit = segments.start(number, length) - begin;
-            if (bit < 0 || bit >= TILE) break;
-            atomicOr(&word[bit / 32], 1u << (bit % 32));
+        for (Index first = from + warp * LANES + lane_index();; first += AT_ONCE * warps * LANES) {
+            Index bit[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const Index number = first + k * warps * LANES;
+                bit[k] = number < segments.count ? segments.start(number, length) - begin : TILE;
+            }
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                if (bit[k] < 0 || bit[k] >= TILE) return;
+                atomicOr(&word[bit[k] / 32], 1u << (bit[k] % 32));
+            }
         }
     }
 };
@@ -273,22 +305,23 @@ struct Chunk {
 
     __device__ Item total() const { return prefix[CHUNK - 1]; }
 
-    __device__ void scan(const Heads& heads, int first_bit) {
+    // Bit j of `heads` says that element j is a head.
+    __device__ void scan(unsigned heads) {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            set(prefix[j], value[j], heads.at(SEGMENTED ? first_bit + j : 0));
+            set(prefix[j], value[j], heads >> j & 1);
             if (j > 0) prefix[j] = combine(prefix[j - 1], prefix[j]);
         }
     }
 
     // Turns values into outputs. `before` is the prefix of all chunks left of this one, `after` that of this one too.
     // The last element of a chunk gets `after`: so an exclusive scan is the inclusive one shifted, to the last bit.
-    __device__ void finish(const Prefix& before, Item after, const Heads& heads, int first_bit) {
+    __device__ void finish(const Prefix& before, Item after, unsigned heads) {
 #pragma unroll
         for (int j = CHUNK - 1; j >= 0; j--) {
             if (!EXCLUSIVE) {
                 value[j] = j == CHUNK - 1 ? after.value : before.followed_by(prefix[j]).value;
-            } else if ((j == 0 && before.empty) || heads.at(SEGMENTED ? first_bit + j : 0)) {
+            } else if ((j == 0 && before.empty) || (heads >> j & 1)) {
                 value[j] = Operation::template first<Accumulator>();
             } else {
                 value[j] = j == 0 ? before.item.value : before.followed_by(prefix[j - (j > 0)]).value;
@@ -299,12 +332,11 @@ struct Chunk {
 
 // Finishes the chunks of a row, whose lanes hold the inclusive prefixes `lanes` of their chunks' totals. `before` and
 // `after` are the prefixes left and right of the row. By all lanes of a warp.
-__device__ void finish_row(Chunk& chunk, Item lanes, const Prefix& before, Item after, const Heads& heads,
-                           int first_bit) {
+__device__ void finish_row(Chunk& chunk, Item lanes, const Prefix& before, Item after, unsigned heads) {
     const int lane = lane_index();
     const Item lanes_before = shuffle(lanes, (lane + LANES - 1) % LANES);
     Prefix before_chunk = before;
     before_chunk.append(lanes_before, lane > 0);
     const Item after_chunk = lane < LANES - 1 ? before.followed_by(lanes) : after;
-    chunk.finish(before_chunk, after_chunk, heads, first_bit);
+    chunk.finish(before_chunk, after_chunk, heads);
 }

@@ -5,6 +5,7 @@
 //
 // Constants that the plan sets, beside those of scan.cuh:
 //     LINE_LANES      lanes that share a line of less than a row, a power of two; 32 otherwise
+//     LENGTH          elements of a line of less than a row; 0 otherwise
 //     WARPS, ROWS     warps that share a longer line, rows that each of them holds
 //     GROUPS          such lines, or rows of short lines, that a block works on
 #include "scan.cuh"
@@ -19,15 +20,18 @@ static_assert(ROWS_OF_LINE <= TILE_ROWS, "a line is a tile at the most");
 // Lines of less than a row: a warp has as many as fit.
 
 constexpr int LINES_OF_ROW = LANES / LINE_LANES;
+constexpr int SHORT_LENGTH = LENGTH > 0 ? LENGTH : 1;  // known to the compiler, which divides by it
 
-// The lines of a warp, end to end.
+// The lines of a row, end to end.
 struct ShortLines {
     const char* input;
     char* output;
     Index first, count;  // count is 0 in warps behind the last line
 
-    __device__ ShortLines(const char* in, char* out, const Geometry& g) : input(in), output(out) {
-        first = (static_cast<Index>(blockIdx.x) * GROUPS + threadIdx.x / LANES) * LINES_OF_ROW;
+    // Row `r` of those of the warp.
+    __device__ ShortLines(const char* in, char* out, const Geometry& g, int r) : input(in), output(out) {
+        const Index warp = static_cast<Index>(blockIdx.x) * GROUPS + threadIdx.x / LANES;
+        first = (warp * ROWS + r) * LINES_OF_ROW;
         count = first >= g.lines ? 0 : g.lines - first < LINES_OF_ROW ? g.lines - first : LINES_OF_ROW;
     }
 
@@ -36,65 +40,83 @@ struct ShortLines {
         if (number >= count) line.length = 0;
         return line;
     }
+
+    __device__ unsigned elements() const { return static_cast<unsigned>(count) * SHORT_LENGTH; }
 };
 
-__device__ int place_in_lines(const Geometry& g) {
-    return lane_index() / LINE_LANES * static_cast<int>(g.length) + lane_index() % LINE_LANES * CHUNK;
+// The first element of a lane's chunk.
+__device__ int number_in_line() { return lane_index() % LINE_LANES * CHUNK; }
+
+// The same among all elements of the row.
+__device__ int place_in_lines() {
+    return lane_index() / LINE_LANES * static_cast<int>(SHORT_LENGTH) + number_in_line();
 }
 
-__device__ void load_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g, Chunk& chunk) {
-    const unsigned length = static_cast<unsigned>(g.length), elements = static_cast<unsigned>(lines.count) * length;
-    __syncwarp();
+// By all lanes of a warp: every 32nd element of the lines, of all rows before the first is used.
+__device__ void load_short(const ShortLines& lines, const Geometry& g, Value (&element)[CHUNK]) {
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
         const unsigned i = j * LANES + lane_index();
-        if (i < elements) buffer.element[i] = load(lines.line(g, i / length), g, i % length);
+        element[j] = convert<Value>(Operation::template neutral<Accumulator>());
+        if (i < lines.elements()) element[j] = load(lines.line(g, i / SHORT_LENGTH), g, i % SHORT_LENGTH);
+    }
+}
+
+__device__ void gather_short(RowBuffer& buffer, const Value (&element)[CHUNK], Accumulator (&value)[CHUNK]) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.element[j * LANES + lane_index()] = element[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        value[j] = Operation::template neutral<Accumulator>();
+        if (number_in_line() + j < SHORT_LENGTH) value[j] = widen(buffer.element[place_in_lines() + j]);
+    }
+}
+
+__device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g,
+                            const Accumulator (&result)[CHUNK]) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        if (number_in_line() + j < SHORT_LENGTH) buffer.element[place_in_lines() + j] = convert<Value>(result[j]);
     }
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
-        const unsigned number = lane_index() % LINE_LANES * CHUNK + j;
-        chunk.value[j] = Operation::template neutral<Accumulator>();
-        if (number < length && lane_index() / LINE_LANES < lines.count) {
-            chunk.value[j] = widen(buffer.element[place_in_lines(g) + j]);
+        const unsigned i = j * LANES + lane_index();
+        if (i < lines.elements()) {
+            store(lines.line(g, i / SHORT_LENGTH), g, i % SHORT_LENGTH + INITIAL, buffer.element[i]);
         }
-    }
-}
-
-__device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Geometry& g, const Chunk& chunk) {
-    const unsigned length = static_cast<unsigned>(g.length), elements = static_cast<unsigned>(lines.count) * length;
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-        const unsigned number = lane_index() % LINE_LANES * CHUNK + j;
-        if (number < length) buffer.element[place_in_lines(g) + j] = convert<Value>(chunk.value[j]);
-    }
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-        const unsigned i = j * LANES + lane_index();
-        if (i < elements) store(lines.line(g, i / length), g, i % length + INITIAL, buffer.element[i]);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char* input, char* output, Geometry g) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    const ShortLines lines(input, output, g);
-    const Line line = lines.line(g, lane_index() / LINE_LANES);
-    const int place = lane_index() % LINE_LANES;
-    Chunk chunk;
-    if (INPUT_PACKED) load_chunk(line, g, place * CHUNK, chunk.value);
-    else load_short(buffer, lines, g, chunk);
-    chunk.scan({}, 0);
-    const Item inclusive = warp_prefix<LINE_LANES>(chunk.total());
-    const Item left = shuffle(inclusive, (lane_index() + LANES - 1) % LANES);
-    Prefix before = Prefix::nothing();
-    before.append(left, place > 0);
-    chunk.finish(before, inclusive, {}, 0);
-    if (place == 0 && line.length > 0) store_initial(line, g);
-    if (OUTPUT_PACKED) store_chunk(line, g, place * CHUNK, chunk.value);
-    else store_short(buffer, lines, g, chunk);
+    Chunk chunk[ROWS];
+    Value element[ROWS][CHUNK];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const ShortLines lines(input, output, g, r);
+        if (INPUT_PACKED) load_chunk(lines.line(g, lane_index() / LINE_LANES), g, number_in_line(), chunk[r].value);
+        else load_short(lines, g, element[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const ShortLines lines(input, output, g, r);
+        const Line line = lines.line(g, lane_index() / LINE_LANES);
+        if (!INPUT_PACKED) gather_short(buffer, element[r], chunk[r].value);
+        chunk[r].scan(0);
+        const Item inclusive = warp_prefix<LINE_LANES>(chunk[r].total());
+        const Item left = shuffle(inclusive, (lane_index() + LANES - 1) % LANES);
+        Prefix before = Prefix::nothing();
+        before.append(left, number_in_line() > 0);
+        chunk[r].finish(before, inclusive, 0);
+        if (number_in_line() == 0 && lane_index() / LINE_LANES < lines.count) store_initial(line, g);
+        if (OUTPUT_PACKED) store_chunk(line, g, number_in_line(), chunk[r].value);
+        else store_short(buffer, lines, g, chunk[r].value);
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -122,7 +144,7 @@ struct Rows {
     __device__ void scan(const Heads& heads, int first) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            chunk[r].scan(heads, first + r * ROW + lane_index() * CHUNK);
+            chunk[r].scan(heads.of_chunk(first + r * ROW + lane_index() * CHUNK));
             lanes[r] = warp_prefix(chunk[r].total());
         }
     }
@@ -188,12 +210,13 @@ scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
     const RowPrefixes prefixes =
         WARPS == 1 ? prefixes_within_warp(rows) : prefixes_across_warps(row_total[group], rows, first_row);
 
-    if (line.length > 0 && first_row == 0 && lane_index() == 0) store_initial(line, g);
+    if (number < g.lines && first_row == 0 && lane_index() == 0) store_initial(line, g);
     Prefix before = prefixes.before;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Index first = (first_row + r) * ROW;
-        finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r], heads, first + lane_index() * CHUNK);
+        const int first = (first_row + r) * ROW;
+        finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r],
+                   heads.of_chunk(first + lane_index() * CHUNK));
         store_row(buffer, line, g, first, rows.chunk[r].value);
         before = {prefixes.inclusive[r], false};
     }

@@ -23,7 +23,7 @@
 #include "scan.cuh"
 #include "stream.cuh"
 
-using Staged = Select<BULK, Input, Value>::type;  // what a stage holds: ordinary loads convert on the way
+using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
 using Gate = GateOf<BULK>::type;
 
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
@@ -36,9 +36,22 @@ constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBL
 
 static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
 
+struct Tile {
+    Index ticket, line, number, begin;
+    int count;
+
+    __device__ static Tile of(Index ticket, const Geometry& g) {
+        const Index number = ticket % g.tiles, begin = number * TILE;
+        return {ticket, ticket / g.tiles, number, begin, static_cast<int>(g.length - begin < TILE ? g.length - begin : TILE)};
+    }
+
+    // The tile's elements in memory begin with this one of the line.
+    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
+};
+
 struct Stage {
     Gate taken, full, marked, summed, published, folded, emptied;
-    Index ticket;
+    Tile tile;
     Item row[TILE_ROWS + 1];  // at r + 1 the aggregate of row r, then the prefix of the tile, at last of the line
     Heads heads;
 };
@@ -58,18 +71,12 @@ struct Work {
 // How often a stage was used before `visit`.
 __device__ int turn(int visit) { return visit / STAGES; }
 
-struct Tile {
-    Index line, number, begin;
-    int count;
-
-    __device__ Tile(const Geometry& g, Index ticket) : line(ticket / g.tiles), number(ticket % g.tiles) {
-        begin = number * TILE;
-        count = g.length - begin < TILE ? static_cast<int>(g.length - begin) : TILE;
-    }
-
-    // The tile's elements in memory begin with this one of the line.
-    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
-};
+// Waits for the tile of a visit; false when there are no more.
+__device__ bool await_tile(const Work& work, int visit) {
+    Stage& stage = work.stage(visit);
+    stage.taken.wait(turn(visit));
+    return stage.tile.ticket < work.tickets.count;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders. A stage holds a tile in the order of memory.
@@ -108,18 +115,19 @@ __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full,
     const Line line(work.input, work.output, work.g, tile.line);
     Staged* to = reinterpret_cast<Staged*>(data + stage_offset(work, tile));
     const Index lowest = tile.lowest(line.length);
-    for (int i = thread; i < tile.count; i += AT_ONCE * THREADS) {
-        Value element[AT_ONCE];
+    for (int first = 0; first < tile.count; first += AT_ONCE * THREADS) {
+        const bool whole = first + AT_ONCE * THREADS <= tile.count;
+        Staged element[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            const Index offset = work.g.input_axis.offset(lowest + i + k * THREADS);
-            if (i + k * THREADS < tile.count) {
-                element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
-            }
+            const int i = first + k * THREADS + thread, last = tile.count - 1;
+            const Index offset = work.g.input_axis.offset(lowest + (whole || i < last ? i : last));
+            element[k] = convert<Staged>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            if (i + k * THREADS < tile.count) to[i + k * THREADS] = convert<Staged>(element[k]);
+            const int i = first + k * THREADS + thread;
+            if (whole || i < tile.count) to[i] = element[k];
         }
     }
     __syncwarp();
@@ -133,12 +141,11 @@ __device__ void load_tiles(const Work& work, int thread) {
         Stage& stage = work.stage(visit);
         if (thread == 0) {
             if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
-            stage.ticket = ticket;
+            stage.tile = Tile::of(ticket, work.g);
             stage.taken.arrive();
         }
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
-        const Tile tile(work.g, stage.ticket);
+        if (!await_tile(work, visit)) break;
+        const Tile tile = stage.tile;
         if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
         else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
         if (thread == 0) ticket = work.tickets.next();
@@ -148,7 +155,7 @@ __device__ void load_tiles(const Work& work, int thread) {
     for (int k = 1; k < MARKERS; k++) {  // each marker finds the end at a visit of its own
         Stage& stage = work.stage(visit + k);
         if (visit + k >= STAGES) stage.emptied.wait(turn(visit + k) - 1);
-        stage.ticket = ticket;
+        stage.tile = Tile::of(ticket, work.g);
         stage.taken.arrive();
     }
 }
@@ -158,13 +165,11 @@ __device__ void load_tiles(const Work& work, int thread) {
 // other, and as many tiles are searched at a time.
 
 __device__ void mark_tiles(const Work& work, const Segments& segments, int marker) {
-    for (int visit = marker;; visit += MARKERS) {
+    for (int visit = marker; await_tile(work, visit); visit += MARKERS) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         for (int word = lane_index(); word < HEAD_WORDS; word += LANES) stage.heads.word[word] = 0;
         __syncwarp();
-        stage.heads.mark(segments, Tile(work.g, stage.ticket).begin, work.g.length, 0, 1);
+        stage.heads.mark(segments, stage.tile.begin, work.g.length, 0, 1);
         __syncwarp();
         if (lane_index() == 0) stage.marked.arrive();
     }
@@ -192,13 +197,11 @@ __device__ void load_staged(const char* from, const Tile& tile, int number, Accu
 
 __device__ void add_tiles(const Work& work, int adder) {
     constexpr int ROWS = TILE_ROWS / ADDERS;
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         if (SEGMENTED) stage.marked.wait(turn(visit));
         stage.full.wait(turn(visit));
-        const Tile tile(work.g, stage.ticket);
+        const Tile tile = stage.tile;
         const char* from = work.data(visit) + stage_offset(work, tile);
         Item total[ROWS];
 #pragma unroll
@@ -206,7 +209,7 @@ __device__ void add_tiles(const Work& work, int adder) {
             const int number = ((adder * ROWS + r) * LANES + lane_index()) * CHUNK;
             Chunk chunk;
             load_staged(from, tile, number, chunk.value);
-            chunk.scan(stage.heads, number);
+            chunk.scan(stage.heads.of_chunk(number));
             total[r] = chunk.total();
         }
         const Item row = row_aggregates(total);
@@ -221,13 +224,11 @@ __device__ void add_tiles(const Work& work, int adder) {
 
 __device__ void publish_tiles(const Work& work) {
     const int lane = lane_index();
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         stage.summed.wait(turn(visit));
         const TilePrefixes<Item> prefixes(stage.row[1 + lane], stage.row[1 + LANES + lane]);
-        if (lane == LANES - 1) publish(work.tickets.published(stage.ticket), prefixes.high, work.tickets.epoch());
+        if (lane == LANES - 1) publish(work.tickets.published(stage.tile.ticket), prefixes.high, work.tickets.epoch());
         stage.row[1 + lane] = prefixes.low;
         stage.row[1 + LANES + lane] = prefixes.high;
         __syncwarp();
@@ -246,14 +247,11 @@ struct Fold {
 
     __device__ void begin(Index next) {
         line = next;
-        groups = {neutral_item(), 0};
+        groups = {neutral_item(), neutral_item(), 0};
         before = Prefix::nothing();
     }
 
-    __device__ void add(Item group) {
-        groups.add(group);
-        before = {groups.total(), false};
-    }
+    __device__ void add(Item group) { before = {groups.add(group), false}; }
 };
 
 struct Surroundings {
@@ -261,8 +259,9 @@ struct Surroundings {
     Item after;
 };
 
-// The prefixes of the line left and right of a tile whose aggregate is `own`.
-__device__ Surroundings fold_to(const Work& work, Fold& fold, const Tile& tile, Item own) {
+// Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in the
+// tile's own group, one for each lane.
+__device__ Item fold_to(const Work& work, Fold& fold, const Tile& tile) {
     const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
     const Index group = tile.number / RADIX, first = tile.line * work.g.tiles;
     if (tile.line != fold.line) fold.begin(tile.line);
@@ -283,8 +282,13 @@ __device__ Surroundings fold_to(const Work& work, Fold& fold, const Tile& tile, 
             if (fold.groups.count < group) fold.add(item[k]);
         }
     } while (fold.groups.count < group);
+    return item[GROUPS_AT_ONCE];
+}
 
-    const Item inclusive = warp_prefix(lane == place ? own : item[GROUPS_AT_ONCE]);
+// The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
+__device__ Surroundings surroundings(Fold& fold, const Tile& tile, Item in_group, Item own) {
+    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+    const Item inclusive = warp_prefix(lane == place ? own : in_group);
     const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
     Surroundings around = {fold.before, fold.before.followed_by(tiles)};
     around.before.append(tiles_before, place > 0);
@@ -299,13 +303,15 @@ __device__ void fold_tiles(const Work& work) {
     const int lane = lane_index();
     Fold fold;
     fold.begin(0);
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
+        const Tile tile = stage.tile;
+        const Item in_group = fold_to(work, fold, tile);
         stage.published.wait(turn(visit));
-        const Item low = stage.row[lane], high = stage.row[LANES + lane], own = stage.row[TILE_ROWS];
-        const Surroundings around = fold_to(work, fold, Tile(work.g, stage.ticket), own);
+        const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
+        const Item own = stage.row[TILE_ROWS];
+        __syncwarp();  // all lanes have read what is about to be replaced
+        const Surroundings around = surroundings(fold, tile, in_group, own);
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);
         if (lane == 0) stage.row[TILE_ROWS] = around.after;
@@ -320,13 +326,11 @@ __device__ void fold_tiles(const Work& work) {
 __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
     constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < ROWS_AT_ONCE ? ROWS : ROWS_AT_ONCE;
     const int lane = lane_index();
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        if (stage.ticket >= work.tickets.count) break;
         stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copy engine wrote
         stage.folded.wait(turn(visit));
-        const Tile tile(work.g, stage.ticket);
+        const Tile tile = stage.tile;
         const Line line(work.input, work.output, work.g, tile.line);
         const char* from = work.data(visit) + stage_offset(work, tile);
         if (tile.number == 0 && scanner == 0 && lane == 0) store_initial(line, work.g);
@@ -338,14 +342,15 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
             for (int r = 0; r < AT_ONCE; r++) {
                 const int number = ((first + r) * LANES + lane) * CHUNK;
                 load_staged(from, tile, number, chunk[r].value);
-                chunk[r].scan(stage.heads, number);
+                chunk[r].scan(stage.heads.of_chunk(number));
                 lanes[r] = warp_prefix(chunk[r].total());
             }
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
                 const int row = first + r;
                 const Prefix before = {stage.row[row], tile.number == 0 && row == 0};
-                finish_row(chunk[r], lanes[r], before, stage.row[row + 1], stage.heads, (row * LANES + lane) * CHUNK);
+                const unsigned heads = stage.heads.of_chunk((row * LANES + lane) * CHUNK);
+                finish_row(chunk[r], lanes[r], before, stage.row[row + 1], heads);
                 store_row(buffer, line, work.g, tile.begin + row * ROW, chunk[r].value);
             }
         }

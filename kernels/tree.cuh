@@ -1,9 +1,9 @@
 // The order in which values are combined: a tree that depends on nothing but the number of values.
 //
 // A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 64 rows a tile, 32
-// tiles a group, and a line has any number of groups. On each of these levels the prefixes are those of Sklansky's
-// network [1]: the aggregates of aligned powers of two, combined pairwise. A prefix of the line is that of its groups,
-// followed by that of the tiles in a group, of the rows in a tile, and so on down. Neither the number of warps or
+// tiles a group, and a line has any number of groups. Within a row, a tile and a group the prefixes are those of
+// Sklansky's network [1]: the aggregates of aligned powers of two, combined pairwise. A prefix of the line is that of its
+// groups, followed by that of the tiles in a group, of the rows in a tile, and so on down. Neither the number of warps or
 // blocks nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
 //
 // [1] J. Sklansky, Conditional-sum addition logic, IRE Trans. Electronic Computers, 1960.
@@ -63,39 +63,34 @@ template <typename Item, bool MORE = true> struct TilePrefixes {
     }
 };
 
-// The prefixes of any number of groups that come one after the other. Lane b holds the aggregate of the aligned block
-// of 2^b groups that ends where bit b of the count is set. By all lanes of a warp.
+// The prefixes of any number of groups that come one after the other. A prefix of n groups consists of an aligned block of
+// 2^b groups for each bit b of n; the blocks are combined from the largest to the smallest. Lane b holds the block of bit
+// b and the prefix of all blocks above it, so that another group costs two steps or so. By all lanes of a warp.
 template <typename Item, typename Count> struct GroupPrefix {
-    Item block;
+    Item block, above;
     Count count;
 
-    __device__ void add(Item group) {
+    // Returns the prefix that ends with this group.
+    __device__ Item add(Item group) {
         int b = 0;
         for (; count >> b & 1; b++) group = combine(shuffle(block, b), group);
-        if (lane_index() == b) block = group;
         count++;
-    }
-
-    // That of all groups so far, of which there is one at least.
-    __device__ Item total() const {
-        int b = 0;
-        while (!(count >> b & 1)) b++;
-        Item sum = shuffle(block, b);
-        for (b++; count >> b; b++) {
-            if (count >> b & 1) sum = combine(shuffle(block, b), sum);
-        }
-        return sum;
+        const Item left = shuffle(above, b);
+        const Item total = count >> b > 1 ? combine(left, group) : group;
+        if (lane_index() == b) block = group;
+        if (lane_index() < b) above = total;
+        return total;
     }
 };
 
-// The same prefixes for one thread that gets up to 32 items one after the other.
-template <typename Item> struct SerialPrefix {
-    Item block[5];  // block[b]: the aggregate of the last complete aligned block of 2^b items that is a left half
+// The same prefixes for one thread that gets up to 2^BITS items one after the other.
+template <typename Item, int BITS = 5> struct SerialPrefix {
+    Item block[BITS];  // block[b]: the aggregate of the last complete aligned block of 2^b items that is a left half
 
     __device__ Item next(int number, Item item) {
         bool complete = true;
 #pragma unroll
-        for (int b = 0; b < 5; b++) {
+        for (int b = 0; b < BITS; b++) {
             if (number >> b & 1) {
                 item = combine(block[b], item);
             } else {

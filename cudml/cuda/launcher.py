@@ -84,8 +84,12 @@ def _zeros(nbytes: int) -> Piece:
 
 
 def _finished_zeros(nbytes: int) -> Piece:
-    """Waits for a stream of its own, not for the current one."""
-    with cupy.cuda.Stream(non_blocking=True) as stream:
-        piece = _zeros(nbytes)
-        stream.synchronize()
-    return piece
+    """Waits for a stream of its own, not for the current one, which stays the current one.
+
+    Not from CuPy's pool: what that hands out may still be in use by earlier work of the current stream.
+    """
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    memory.memset_async(0, nbytes, stream)
+    stream.synchronize()
+    return Piece(memory, memory.ptr, nbytes)

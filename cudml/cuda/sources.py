@@ -11,7 +11,7 @@ def kernels_folder() -> Path:
     """The folder that holds the .cu and .cuh files."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "kernels", package.parent / "kernels"):
-        if (folder / "scan.cu").is_file():
+        if (folder / "scan.cuh").is_file():
             return folder
     raise FileNotFoundError(f"no kernels in {package / 'kernels'} or {package.parent / 'kernels'}; reinstall cudml")
 

@@ -1,50 +1,79 @@
-"""The plans of scans and segmented scans: kernels/scan.cu."""
+"""The plans of scans and segmented scans: kernels/scan_*.cu."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
-from cudml.plan.plan import Launch, Plan, Pointer, Struct, Workspace, constants_of
-from cudml.plan.shares import BLOCK, LANES, WHOLE_TILE, share_of
+from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, Workspace, constants_of
 from cudml.plan.spec import Scan, SegmentedScan
 
-RADIX = 32
-CARRY_BLOCK = 1024
+LANES = 32
+TILE_ROWS = 64
 
-#: Lines this short are walked by one thread each even where they are dense: a warp would be mostly idle.
-_SHORT_LINE = 32
+_COLUMNS_BLOCK = 256
 
 #: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
 #: what they load.
 _ENOUGH_LINES = 8
 
+#: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
+#: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
+_LINE_SHARES = (
+    *((rows, (1, rows)) for rows in (1, 2, 3, 4)),
+    *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
+    *((rows, (rows // 3, 3)) for rows in (36, 48)),
+    (TILE_ROWS, (16, 4)),
+)
+
+#: Warps of a block that works on short lines, at least.
+_LINES_WARPS = 4
+
+#: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time.
+_SPREAD_ROWS = 4
+
+#: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
+#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more warps are faster
+#: (2^29 float16: 86 % with few hands, 95 % with many; one segment: 62 and 82 %). With ordinary loaders there is no room
+#: for many.
+_FEW_HANDS, _MANY_HANDS = (4, 8), (8, 16)
+_HALVES = ("float16", "bfloat16")
+_MARKERS, _ORDINARY_LOADERS = 4, 4
+
+#: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
+_MOST_STAGES = 12
+
+#: Gates and the ticket of a stage, and what the compiler may add between members.
+_STAGE_EXTRA_BYTES = 128
+
+
+_Constants: TypeAlias = dict[str, "str | int | bool"]
+
 
 def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches of a scan of `input` into `output`."""
-    source, output = arrays["input"], arrays["output"]
-    work = _cut(spec, source, output)
-    constants = _constants(spec, source, output, work, initial=spec.initial)
-    if output.size == 0:
-        return Plan("scan.cu", constants, ())
-    if _columns_are_better(work, source, output):
+    work = _cut(spec, arrays["input"], arrays["output"])
+    constants = _constants(spec, arrays, work, initial=spec.initial)
+    if arrays["output"].size == 0:
+        return Plan("scan_lines.cu", constants_of(**constants), ())
+    if _columns_are_better(work, arrays["input"], arrays["output"]):
         return _plan_columns(spec, constants, work)
-    return _plan_rows(spec, constants, work)
+    return _plan_rows(spec, arrays, constants, work, device)
 
 
 def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches of a segmented scan of `input` into `output`, the segments given by `offsets`."""
-    source, output, offsets = arrays["input"], arrays["output"], arrays["offsets"]
-    work = _cut(spec, source, output, offsets)
-    constants = _constants(spec, source, output, work, initial=False, offsets=offsets)
-    if output.size == 0:
-        return Plan("scan.cu", constants, ())
-    return _plan_rows(spec, constants, work)
+    work = _cut(spec, arrays["input"], arrays["output"], arrays["offsets"])
+    constants = _constants(spec, arrays, work, initial=False)
+    if arrays["output"].size == 0:
+        return Plan("scan_lines.cu", constants_of(**constants), ())
+    return _plan_rows(spec, arrays, constants, work, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +96,7 @@ class _Work:
 
     @property
     def geometry(self) -> Struct:
-        """kernels/scan.cu: struct Geometry."""
+        """kernels/scan.cuh: struct Geometry."""
         dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
         counts = (self.lines, self.length, self.tiles, self.segments, self.offset_stride)
         return Struct(counts + sum((d.numbers for d in dims), ()), self.index)
@@ -76,23 +105,31 @@ class _Work:
     def index(self) -> np.dtype:
         counts = (
             self.lines * (self.tiles + 1),
-            self.tiles * RADIX * RADIX * self.chunk,
+            self.tiles * TILE_ROWS * LANES * self.chunk,
             self.segments * self.offset_stride,
         )
         dims = (self.input_line, self.input_axis, self.output_line, self.output_axis)
         return index_type(map(abs, counts), dims)
 
     @property
-    def share(self) -> tuple[int, int]:
-        """Warps for a tile, and rows for each warp. In a segmented scan a block has one tile, whose heads it marks."""
-        return WHOLE_TILE if self.segmented else share_of(self.length, self.chunk)
+    def rows(self) -> int:
+        """Rows of a line."""
+        return math.ceil(self.length / (LANES * self.chunk))
+
+
+def _chunk(stored: np.dtype, value: np.dtype) -> int:
+    """kernels/scan.cuh: CHUNK."""
+    values = max(1, VECTOR_BYTES // value.itemsize)
+    if value.kind not in "biu":
+        return values
+    return max(values, min(8, VECTOR_BYTES // stored.itemsize))
 
 
 def _cut(
     spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, offsets: ArrayLayout | None = None
 ) -> _Work:
     axis = spec.axis if isinstance(spec, Scan) else 0
-    chunk = max(1, VECTOR_BYTES // spec.dtype.itemsize)
+    chunk = _chunk(source.dtype, spec.dtype)
     if axis is None:
         line_axes: tuple[int, ...] = ()
         lines, length = 1, source.size
@@ -105,7 +142,7 @@ def _cut(
     return _Work(
         lines=lines,
         length=length,
-        tiles=max(1, math.ceil(length / (RADIX * RADIX * chunk))),
+        tiles=max(1, math.ceil(length / (TILE_ROWS * LANES * chunk))),
         chunk=chunk,
         segmented=offsets is not None,
         segments=offsets.size - 1 if offsets is not None else 0,
@@ -119,90 +156,154 @@ def _cut(
     )
 
 
-def _constants(
-    spec: Scan | SegmentedScan,
-    source: ArrayLayout,
-    output: ArrayLayout,
-    work: _Work,
-    initial: bool,
-    offsets: ArrayLayout | None = None,
-) -> tuple[tuple[str, str], ...]:
-    warps, rows = work.share
-    return constants_of(
-        INPUT=c_name(source.dtype),
-        VALUE=c_name(spec.dtype),
-        OUTPUT=c_name(output.dtype),
-        OPERATION=spec.operation.capitalize(),
-        REVERSE=spec.reverse,
-        EXCLUSIVE=spec.exclusive,
-        SEGMENTED=offsets is not None,
-        OFFSET=c_name(offsets.dtype) if offsets is not None else "int",
-        OFFSET_ALIGNED=offsets.element_aligned if offsets is not None else 1,
-        INITIAL=initial,
-        INPUT_ALIGNED=source.element_aligned,
-        OUTPUT_ALIGNED=output.element_aligned,
-        INPUT_PACKED=_packed(source, work.input_axis, work, spec.reverse),
-        OUTPUT_PACKED=not initial and _packed(output, work.output_axis, work, spec.reverse),
-        WARPS=warps,
-        ROWS=rows,
-        LINE_RANK_IN=work.input_line.rank,
-        LINE_RANK_OUT=work.output_line.rank,
-        AXIS_RANK_IN=work.input_axis.rank,
-        AXIS_RANK_OUT=work.output_axis.rank,
-        INDEX="int" if work.index.itemsize == 4 else "long long",
-    )
+def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work: _Work, initial: bool) -> _Constants:
+    """Those of kernels/scan.cuh."""
+    source, output, offsets = arrays["input"], arrays["output"], arrays.get("offsets")
+    return {
+        "INPUT": c_name(source.dtype),
+        "VALUE": c_name(spec.dtype),
+        "OUTPUT": c_name(output.dtype),
+        "OPERATION": spec.operation.capitalize(),
+        "REVERSE": spec.reverse,
+        "EXCLUSIVE": spec.exclusive,
+        "SEGMENTED": work.segmented,
+        "OFFSET": c_name(offsets.dtype) if offsets is not None else "int",
+        "OFFSET_ALIGNED": offsets.element_aligned if offsets is not None else 1,
+        "INITIAL": initial,
+        "INPUT_ALIGNED": source.element_aligned,
+        "OUTPUT_ALIGNED": output.element_aligned,
+        "INPUT_PACKED": _packed(source, work.input_axis, work, spec.reverse),
+        "OUTPUT_PACKED": not initial and _packed(output, work.output_axis, work, spec.reverse),
+        "LINE_RANK_IN": work.input_line.rank,
+        "LINE_RANK_OUT": work.output_line.rank,
+        "AXIS_RANK_IN": work.input_axis.rank,
+        "AXIS_RANK_OUT": work.output_axis.rank,
+        "INDEX": "int" if work.index.itemsize == 4 else "long long",
+    }
 
 
 def _packed(layout: ArrayLayout, axis: Dims, work: _Work, reverse: bool) -> bool:
     """Whether every whole chunk lies dense and aligned, so that one access moves it."""
     chunk_bytes = work.chunk * layout.dtype.itemsize
-    dense = axis.rank == 1 and axis.strides[0] == layout.dtype.itemsize and work.length > 1
     ends_on_chunk = not reverse or work.length % work.chunk == 0
-    return dense and ends_on_chunk and chunk_bytes <= VECTOR_BYTES and layout.divides(chunk_bytes, work.line_axes)
+    whole = _dense(layout, axis) and work.length > 1 and ends_on_chunk
+    return whole and chunk_bytes <= VECTOR_BYTES and layout.divides(chunk_bytes, work.line_axes)
+
+
+def _dense(layout: ArrayLayout, axis: Dims) -> bool:
+    return axis.rank == 1 and axis.strides[0] == layout.dtype.itemsize
 
 
 def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -> bool:
-    """Whether each thread should walk down a line of its own, because the lines lie side by side or are short."""
+    """Whether each thread should walk down a line of its own, because the lines lie side by side."""
     if work.axis is None or work.lines < _ENOUGH_LINES:
         return False
-    if work.length <= _SHORT_LINE:
-        return True
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
 
 
-def _plan_rows(spec: Scan | SegmentedScan, constants: tuple[tuple[str, str], ...], work: _Work) -> Plan:
-    grid = math.ceil(work.lines * work.tiles / (BLOCK // (LANES * work.share[0])))
-    carries = _Carries(spec, work)
-    offsets = Pointer("offsets")
-    scan = Launch(
-        "scan_rows", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, offsets, work.geometry)
-    )
-    if work.tiles == 1:
-        return Plan("scan.cu", constants, (scan,))
-    reduce = Launch("reduce_rows", grid, BLOCK, (Pointer("input"), carries.aggregates, offsets, work.geometry))
-    return Plan("scan.cu", constants, (reduce, carries.launch, scan), carries.nbytes)
+def _plan_rows(
+    spec: Scan | SegmentedScan,
+    arrays: dict[str, ArrayLayout],
+    constants: _Constants,
+    work: _Work,
+    device: DeviceProperties,
+) -> Plan:
+    if work.tiles > 1:
+        return _plan_stream(spec, arrays, constants, work, device)
+    chunks = max(1, math.ceil(work.length / work.chunk))
+    if chunks <= LANES // 2 and not work.segmented:
+        return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length())
+    return _plan_lines(constants, work)
 
 
-def _plan_columns(spec: Scan, constants: tuple[tuple[str, str], ...], work: _Work) -> Plan:
-    grid = math.ceil(work.lines * work.tiles / BLOCK)
+def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Plan:
+    """Several lines for each warp."""
+    rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
+    shares = {"LINE_LANES": line_lanes, "LENGTH": work.length, "WARPS": 1, "ROWS": rows, "GROUPS": _LINES_WARPS}
+    grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
+    arguments = (Pointer("input"), Pointer("output"), work.geometry)
+    launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
+    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _plan_lines(constants: _Constants, work: _Work) -> Plan:
+    """Several warps for each line, or one."""
+    warps, rows = next(share for limit, share in _LINE_SHARES if work.rows <= limit)
+    groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
+    launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments)
+    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _plan_stream(
+    spec: Scan | SegmentedScan,
+    arrays: dict[str, ArrayLayout],
+    constants: _Constants,
+    work: _Work,
+    device: DeviceProperties,
+) -> Plan:
+    """An assembly line in every multiprocessor, which takes tile after tile of all lines."""
+    source = arrays["input"]
+    staged = min(source.dtype.itemsize, spec.dtype.itemsize)
+    as_stored = staged == source.dtype.itemsize
+    bulk = device.compute_capability >= (9, 0) and as_stored and _dense(source, work.input_axis)
+    stage_bytes = TILE_ROWS * LANES * work.chunk * staged
+    if bulk and not constants["INPUT_PACKED"]:
+        stage_bytes += VECTOR_BYTES
+    rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
+    busy = work.segmented or spec.dtype.name in _HALVES
+    adders, scanners = _MANY_HANDS if busy and bulk else _FEW_HANDS
+    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * LANES * work.chunk * spec.dtype.itemsize
+    stages = min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - 64) // (stage_bytes + rest))
+    manned = {
+        "BULK": bulk,
+        "STAGES": stages,
+        "LOADERS": 1 if bulk else _ORDINARY_LOADERS,
+        "MARKERS": min(_MARKERS, stages) if work.segmented else 0,
+        "ADDERS": adders,
+        "SCANNERS": scanners,
+    }
+    warps = sum(manned[role] for role in ("LOADERS", "MARKERS", "ADDERS", "SCANNERS")) + 2
+    tickets = work.lines * work.tiles
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
+    grid = min(tickets, device.multiprocessors)
+    launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
+    words = 1 + tickets * math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
+    return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=8 * words)
+
+
+def _item_bytes(work: _Work, accumulator: int) -> int:
+    """kernels/scan.cuh: struct Headed is a value and an int, padded to twice the larger of the two."""
+    return 2 * max(accumulator, 4) if work.segmented else accumulator
+
+
+def _stage_rest_bytes(work: _Work, accumulator: int) -> int:
+    """kernels/scan_stream.cu: struct Stage, which comes beside the tile."""
+    heads = TILE_ROWS * LANES * work.chunk // 8 if work.segmented else 4
+    return (TILE_ROWS + 1) * _item_bytes(work, accumulator) + heads + _STAGE_EXTRA_BYTES
+
+
+def _plan_columns(spec: Scan, constants: _Constants, work: _Work) -> Plan:
+    grid = math.ceil(work.lines * work.tiles / _COLUMNS_BLOCK)
     carries = _Carries(spec, work)
-    scan = Launch("scan_columns", grid, BLOCK, (Pointer("input"), Pointer("output"), carries.carries, work.geometry))
+    arguments = (Pointer("input"), Pointer("output"), carries.carries, work.geometry)
+    scan = Launch("scan_columns", grid, _COLUMNS_BLOCK, arguments)
     if work.tiles == 1:
-        return Plan("scan.cu", constants, (scan,))
-    reduce = Launch("reduce_columns", grid, BLOCK, (Pointer("input"), carries.aggregates, work.geometry))
-    return Plan("scan.cu", constants, (reduce, carries.launch, scan), carries.nbytes)
+        return Plan("scan_columns.cu", constants_of(**constants), (scan,))
+    reduce = Launch("reduce_columns", grid, _COLUMNS_BLOCK, (Pointer("input"), carries.aggregates, work.geometry))
+    return Plan("scan_columns.cu", constants_of(**constants), (reduce, carries.launch, scan), carries.nbytes)
 
 
 class _Carries:
-    """The launch between the two passes over long lines, and its place in the workspace."""
+    """The launch between the two passes over long columns, and its place in the workspace."""
 
-    def __init__(self, spec: Scan | SegmentedScan, work: _Work) -> None:
-        value = accumulator_bytes(spec.dtype)
-        # struct Headed is a value and an int, padded to twice the larger of the two.
-        item = 2 * max(value, 4) if work.segmented else value
+    def __init__(self, spec: Scan, work: _Work) -> None:
+        item = accumulator_bytes(spec.dtype)
         aggregates = work.lines * work.tiles * item
         aggregates += -aggregates % VECTOR_BYTES
         self.nbytes = aggregates + work.lines * (work.tiles + 1) * item
         self.aggregates = Workspace(0)
         self.carries = Workspace(aggregates)
-        self.launch = Launch("scan_carries", work.lines, CARRY_BLOCK, (self.aggregates, self.carries, work.geometry))
+        grid = math.ceil(work.lines * LANES / _COLUMNS_BLOCK)
+        self.launch = Launch("scan_carries", grid, _COLUMNS_BLOCK, (self.aggregates, self.carries, work.geometry))
