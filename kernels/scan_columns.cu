@@ -1,83 +1,77 @@
 // Running sums and products along an axis whose elements are not neighbours in memory: columns of a matrix.
 //
-// The columns are cut into strips of neighbours, and a strip, along the axis, into units. A strip is to this kernel what
-// a line is to scan_stream.cu, and every block is an assembly line as there:
+// The columns are cut into strips of neighbours, and a strip, along the axis, into units of a few rows of the tree
+// (tree.cuh). A strip is to this kernel what a line is to scan_stream.cu, and every block is an assembly line as there:
 //
-//     loaders       take a unit, and copy it into a stage                                          taken, full
-//     adders        add up spans: some chunks of a column                                          summed
-//     publisher     adds up the spans of each column pairwise, publishes the unit's aggregates     published
+//     taker         takes a unit, as soon as a stage is free                                       taken
+//     loaders       copy the unit into the stage                                                   full
+//     adders        add up spans: a few chunks of a column                                         summed
+//     publisher     adds up spans and rows, and publishes the unit's aggregates                    published
+//     bundler       publishes the aggregates of BUNDLE units together
 //     folders       fold the aggregates of all units before, which others published                folded
 //     scanners      walk down the spans and store; the stage is free                               emptied
 //
 // Blocks and strips. Every column has an aggregate of its own, so folding costs as many words as a strip is wide for
 // each unit that others work on meanwhile. Therefore blocks stick to a strip: they spread evenly over the strips, take
 // units of theirs by a counter of the strip, and go on to the next strip when all units are taken. The last strips are
-// shared by ever more blocks. Blocks of the same strip still may be all there are, so GROUP units together publish
-// another aggregate of all of them: of n units in flight, a folder reads some n / GROUP + GROUP / 2 aggregates.
+// shared by ever more blocks. Of n units in flight, a folder reads about n / BUNDLE bundles and BUNDLE / 2 units.
 //
 // Whoever waits, waits for a unit that was taken earlier, or for an earlier unit of its own block. So the unit taken
 // first of all that are not done can always be finished, and blocks need not start in order, nor all at once.
 //
-// The tree (tree.cuh). All its levels have powers of two, so the aggregate of an aligned power of two of units is the
-// same sum whatever levels it spans: a binary counter of such blocks is all that a folder has to keep. Only prefixes
-// know of the levels: within one, the blocks are put before what follows one by one; then the levels are put together.
+// Boxes are loaded by copies of 4 to 16 bytes that the loaders do not wait for (cp.async); a bulk copy costs some 40 ns
+// of a multiprocessor of an H200 whatever its size, so it pays only where a strip is all there is and rows lie dense.
 //
 // Constants that the plan sets, beside those of scan.cuh:
 //     COLUMNS, VECTOR         columns of a strip, and how many of them a thread moves in one access
-//     SPAN, SPANS             chunks of a span, spans of a unit: powers of two, SPAN divides 32
-//     GROUP                   units that publish an aggregate together: a power of two
-//     GROUPS_AT_ONCE          aggregates of groups that a folder reads at a time
+//     SPAN, ROWS              chunks of a span, rows of a unit: powers of two up to 32
+//     BUNDLE, BUNDLES_AT_ONCE         units of a bundle, a power of two; bundles that a folder reads at a time
 //     DENSE                   1: a strip is all there is beside the axis, so that a unit is contiguous
-//     BULK, BULK_ALIGNED      1: one warp loads by bulk copies; whether all begin and end at multiples of 16 bytes
+//     LOAD, COPY_BYTES        0: ordinary loads, any strides; 1: copies of COPY_BYTES each; 2: a bulk copy for each row
 //     EXCHANGE, EXCHANGE_BYTES   1: outputs go through shared memory, to be stored by so many neighbouring bytes
 //     STAGES, LOADERS, ADDERS, FOLDERS, SCANNERS   the last four in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
+#include "columns.cuh"
 #include "gate.cuh"
-#include "scan.cuh"
 #include "stream.cuh"
 
-using Staged = Select<BULK, Input, Value>::type;  // what a stage holds: ordinary loads convert on the way
-using Gate = GateOf<BULK>::type;
+constexpr int BY_ELEMENTS = 0, BY_COPIES = 1, IN_BULK = 2;
 
-__device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
+using Staged = Select<LOAD != BY_ELEMENTS, Input, Value>::type;  // ordinary loads convert on the way
+using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
 
-constexpr int SPAN_STEPS = SPAN * CHUNK, STEPS = SPANS * SPAN_STEPS;
+constexpr int STEPS = ROWS * ROW, SPANS = ROWS * PARTS;  // of a unit
 
-// A stage consists of pieces, each with one bulk copy: a step, or a span where steps lie dense. In shared memory there
-// is room for the 16 bytes that a copy may begin too early, and pieces of spans are apart by as many banks as a few
-// columns take.
-constexpr int PIECE_STEPS = DENSE ? SPAN_STEPS : 1, PIECES = STEPS / PIECE_STEPS;
-constexpr int PIECE_BYTES = PIECE_STEPS * COLUMNS * static_cast<int>(sizeof(Staged));
-constexpr bool SHIFTED = BULK && !BULK_ALIGNED;
-constexpr int SPREAD_BYTES = DENSE ? (COLUMNS * static_cast<int>(sizeof(Staged)) + 15) / 16 * 16 % 128 : 0;
-constexpr int PITCH = (PIECE_BYTES + 15) / 16 * 16 + (SHIFTED && SPREAD_BYTES == 0 ? 16 : SPREAD_BYTES);
-constexpr int STAGE_BYTES = PIECES * PITCH;
-
-// The bits of a unit's number, by the level of the tree: units of a row, rows of a tile, tiles of a group, groups.
-constexpr int PART_BITS = SPANS * SPAN < RADIX ? log2_of(RADIX / (SPANS * SPAN)) : 0;
-constexpr int ROWS = SPANS * SPAN < RADIX ? 1 : SPANS * SPAN / RADIX;
-constexpr int ROW_BITS = log2_of(ROWS);  // of the rows within a unit
-constexpr int TILE_BIT = PART_BITS + log2_of(TILE_ROWS) - ROW_BITS, GROUP_BIT = TILE_BIT + log2_of(RADIX);
-constexpr int SHARED_BITS = log2_of(GROUP);
-constexpr int FOLD_BITS = 26;
-
-constexpr int SPANS_OF_ROW = SPANS * SPAN < RADIX ? SPANS : RADIX / SPAN, SPAN_BITS = log2_of(SPANS_OF_ROW);
-constexpr int NODES = 2 * SPANS - 1, LEVELS = log2_of(SPANS);
-
-// How lanes share the spans: VECTOR columns of one span each, or of as many as fit where strips are narrow.
+// How lanes share the spans: VECTOR columns of one span each, or of as many as fit where strips are narrow. These are of
+// different rows, which lie apart in a stage by as many banks as a span takes.
 constexpr int THREADS_ACROSS = COLUMNS / VECTOR;
-constexpr int SPANS_OF_WARP = THREADS_ACROSS >= LANES ? 1 : 1 << log2_of(LANES / THREADS_ACROSS);
+constexpr int SPANS_THAT_FIT = THREADS_ACROSS >= LANES ? 1 : 1 << log2_of(LANES / THREADS_ACROSS);
+constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
-constexpr int PUBLISHER = LOADERS + ADDERS, FIRST_FOLDER = PUBLISHER + 1, FIRST_SCANNER = FIRST_FOLDER + FOLDERS,
-              WARPS = FIRST_SCANNER + SCANNERS;
-constexpr int FOLDED_COLUMNS = (COLUMNS + FOLDERS - 1) / FOLDERS;  // of each folder
+constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE;  // from step to step
+constexpr int SPREAD = SPANS_OF_WARP > 1 ? (PITCH + 15) / 16 * 16 % 128 : 0;
+constexpr int ROW_BYTES = ROW * PITCH, STAGE_BYTES = (ROWS * (ROW_BYTES + SPREAD) + 15) / 16 * 16;
 
-static_assert(!SEGMENTED, "only lines have segments");
-static_assert(COLUMNS % VECTOR == 0 && SPANS % SPANS_OF_WARP == 0 && FOLDED_COLUMNS <= LANES, "");
-static_assert(SPANS * SPAN <= RADIX * TILE_ROWS && RADIX % SPAN == 0, "");
-static_assert(!EXCHANGE || (sizeof(Output) == sizeof(Staged) && DENSE), "outputs take the place of inputs");
+// In a dense stage the steps of a row have the order of memory, else that of traversal.
+constexpr bool BACKWARD = DENSE && REVERSE;
+
+// The bits of a unit's number, by the level of the tree: units of a tile, tiles of a group.
+constexpr int UNIT_BITS = log2_of(TILE_ROWS / ROWS), TILE_BITS = log2_of(RADIX), BITS = UNIT_BITS + TILE_BITS;
+constexpr int GROUP_BITS = 22;  // of the number of groups
+constexpr int BUNDLE_BITS = log2_of(BUNDLE);
+constexpr int FOLDED_BY = COLUMNS >= LANES ? 1 : 1 << log2_of(LANES / COLUMNS);  // lanes that fold the same column
+
+constexpr int FIRST_LOADER = 1, FIRST_ADDER = FIRST_LOADER + LOADERS, PUBLISHER = FIRST_ADDER + ADDERS,
+              BUNDLER = PUBLISHER + 1, FIRST_FOLDER = BUNDLER + (BUNDLE > 1), FIRST_SCANNER = FIRST_FOLDER + FOLDERS,
+              WARPS = FIRST_SCANNER + SCANNERS;
+
+static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
+static_assert(COLUMNS % VECTOR == 0 && COLUMNS <= FOLDERS * LANES, "");
+static_assert(SPANS % SPANS_OF_WARP == 0 && ROWS <= LANES && RADIX % SPAN == 0 && BUNDLE_BITS <= BITS, "");
+static_assert(LOAD != IN_BULK || (DENSE && LOADERS == 1), "");
+static_assert(!EXCHANGE || (sizeof(Output) == SIZE && DENSE && WARPS_ACROSS == 1), "outputs take the place of inputs");
 
 struct Cut {
     Index inner, across;   // columns that are neighbours in memory, strips of them
@@ -86,28 +80,35 @@ struct Cut {
 
 struct Unit {
     Index strip, number;  // none: number < 0
+    Index line;           // of its first column
+    const char* input;
+    char* output;         // where the first column's elements lie
+    int width, count;     // columns and steps that exist
 
     __device__ bool exists() const { return number >= 0; }
     __device__ Index begin() const { return number * STEPS; }
-    __device__ int count(Index length) const {
-        return length - begin() < STEPS ? static_cast<int>(length - begin()) : STEPS;
+
+    // The steps of a row.
+    __device__ int steps_of(int row) const {
+        const int left = count - row * ROW;
+        return left < 0 ? 0 : left < ROW ? left : ROW;
+    }
+    // The steps of a row in the order of memory begin with this one of the line.
+    __device__ Index lowest(int row, Index length) const {
+        const Index first = begin() + row * ROW;
+        return REVERSE ? length - first - steps_of(row) : first;
     }
 };
 
 struct Stage {
     Gate taken, full, summed, published, folded, emptied;
     Unit unit;
-    Item node[NODES][COLUMNS];      // aggregates of spans, of pairs of spans, and so on up to the unit's
-    Item before[ROWS + 1][COLUMNS];  // prefixes of the rows of the unit, and of what follows
-    Item part[PART_BITS + 1][COLUMNS];  // aggregates of parts of the row before the unit: 2^b units
+    Item part[SPANS][COLUMNS];        // aggregates of the spans, row by row
+    Item within[ROWS][COLUMNS];       // inclusive prefixes of the rows of the unit, without what lies before it
+    Item before[ROWS + 1][COLUMNS];   // prefixes before the rows of the unit, and before what follows
 };
 
-struct Fold {
-    Item block[FOLD_BITS][COLUMNS];  // of a column, where bit b of the number of units is set: the last 2^b before
-};
-
-// Node `i` of 2^level spans.
-__device__ constexpr int node_number(int level, int i) { return 2 * SPANS - (2 * SPANS >> level) + i; }
+using GroupBlocks = Item[GROUP_BITS][COLUMNS];
 
 struct Work {
     const char* input;
@@ -115,36 +116,42 @@ struct Work {
     const Geometry& g;
     const Cut& cut;
     Stage (&stages)[STAGES];
-    Fold& fold;
+    GroupBlocks& group_blocks;
     char* ring;
     Tickets tickets;
 
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
     __device__ char* data(int visit) const { return ring + visit % STAGES * STAGE_BYTES; }
 
-    __device__ Index first_line(Index strip) const { return strip / cut.across * cut.inner + strip % cut.across * COLUMNS; }
-    __device__ int width(Index strip) const {
-        if (DENSE) return COLUMNS;
-        const Index left = cut.inner - strip % cut.across * COLUMNS;
-        return left < COLUMNS ? static_cast<int>(left) : COLUMNS;
-    }
-
-    // Where the aggregate of a column of a unit, or of a group of units, is published.
+    // Where the aggregate of a column of a unit, or of a bundle of units, is published.
     __device__ Word* of_unit(Index strip, Index unit, int column) const {
         return tickets.control + 1 + cut.strips + ((strip * cut.units + unit) * COLUMNS + column) * WORDS;
     }
-    __device__ Word* of_group(Index strip, Index group, int column) const {
-        if (GROUP == 1) return of_unit(strip, group, column);
-        return of_unit(cut.strips, strip * (cut.units / GROUP) + group, column);
+    __device__ Word* of_bundle(Index strip, Index bundle, int column) const {
+        if (BUNDLE == 1) return of_unit(strip, bundle, column);
+        return of_unit(cut.strips, strip * (cut.units / BUNDLE) + bundle, column);
     }
 };
 
 // How often a stage was used before `visit`.
 __device__ int turn(int visit) { return visit / STAGES; }
 
+// Waits for the unit of a visit; false when there are no more.
+__device__ bool await_unit(const Work& work, int visit) {
+    Stage& stage = work.stage(visit);
+    stage.taken.wait(turn(visit));
+    return stage.unit.exists();
+}
+
+// By all lanes of a warp.
+template <typename G> __device__ void arrive_by_warp(G& gate) {
+    __syncwarp();
+    if (lane_index() == 0) gate.arrive();
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
-// Which unit comes next. Tickets stand for assignments of a block to a strip: first each strip in turn, then again those
-// that were begun last, as often as there may be blocks without work.
+// Taker. Tickets stand for assignments of a block to a strip: first each strip in turn, then again those that were begun
+// last, as often as there may be blocks without work.
 
 struct Assignments {
     Word* control;
@@ -186,325 +193,317 @@ struct Assignments {
     }
 };
 
+__device__ void enter_strip(const Work& work, Unit& unit, Index strip) {
+    const Index outer = strip / work.cut.across, place = (strip - outer * work.cut.across) * COLUMNS;
+    const Index left = work.cut.inner - place;
+    unit.strip = strip;
+    unit.line = outer * work.cut.inner + place;
+    unit.input = work.input + work.g.input_line.offset(unit.line);
+    unit.output = work.output + work.g.output_line.offset(unit.line);
+    unit.width = left < COLUMNS ? static_cast<int>(left) : COLUMNS;
+}
+
 // The unit after `unit`; `assignment` is the block's present one.
-__device__ Unit take(const Work& work, const Assignments& assignments, Index& assignment, Unit unit) {
-    if (unit.exists()) unit.number = assignments.next(unit.strip);
-    else unit.number = assignments.units;
+__device__ void take(const Work& work, const Assignments& assignments, Index& assignment, Unit& unit) {
+    unit.number = unit.exists() ? assignments.next(unit.strip) : assignments.units;
     while (unit.number >= assignments.units) {
         if (unit.strip >= 0) assignment = work.tickets.next();
-        if (assignment >= assignments.count) return {0, -1};
-        unit.strip = assignments.strip(assignment);
+        if (assignment >= assignments.count) {
+            unit.number = -1;
+            return;
+        }
+        enter_strip(work, unit, assignments.strip(assignment));
         unit.number = assignments.first(unit.strip);
     }
-    return unit;
+    const Index left = work.g.length - unit.begin();
+    unit.count = left < STEPS ? static_cast<int>(left) : STEPS;
+}
+
+__device__ void take_units(const Work& work) {
+    if (lane_index() > 0) return;
+    const Assignments assignments(work);
+    Index assignment = work.tickets.of_block();
+    Unit unit;
+    unit.strip = unit.number = -1;
+    for (int visit = 0;; visit++) {
+        Stage& stage = work.stage(visit);
+        take(work, assignments, assignment, unit);
+        if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
+        stage.unit = unit;
+        stage.taken.arrive();
+        if (!unit.exists()) break;
+    }
+    work.tickets.prepare_next_launch(assignment);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders
 
-// A piece of a unit: the steps begin ... begin + count - 1 in the direction of traversal.
-struct Piece {
-    Index begin;
-    int count;
+__device__ char* row_of_stage(char* data, int row) { return data + row * (ROW_BYTES + SPREAD); }
 
-    __device__ Piece(const Unit& unit, Index length, int number) : begin(unit.begin() + number * PIECE_STEPS) {
-        const int left = unit.count(length) - number * PIECE_STEPS;
-        count = left < PIECE_STEPS ? left : PIECE_STEPS;
+// Rows that are contiguous in memory and in the stage, in pieces.
+__device__ void copy_dense(const Work& work, const Unit& unit, char* data, int thread) {
+    constexpr int THREADS = LOADERS * LANES, PIECES = ROW_BYTES / COPY_BYTES;
+    const Index step = work.g.input_axis.stride[0];
+    if (unit.count == STEPS) {
+        const char* from = unit.input + unit.lowest(REVERSE ? ROWS - 1 : 0, work.g.length) * step;
+#pragma unroll 8
+        for (int i = thread; i < ROWS * PIECES; i += THREADS) {
+            const int row = REVERSE ? ROWS - 1 - i / PIECES : i / PIECES;
+            copy_async<COPY_BYTES>(row_of_stage(data, row) + i % PIECES * COPY_BYTES, from + i * COPY_BYTES);
+        }
+        return;
     }
-    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
-};
-
-__device__ const char* piece_address(const char* strip, const Geometry& g, const Piece& piece) {
-    return strip + g.input_axis.offset(piece.lowest(g.length));
+    for (int row = 0; row < ROWS; row++) {
+        const char* from = unit.input + unit.lowest(row, work.g.length) * step;
+        const int bytes = unit.steps_of(row) * PITCH;
+        for (int i = thread * COPY_BYTES; i < bytes; i += THREADS * COPY_BYTES) {
+            copy_async<COPY_BYTES>(row_of_stage(data, row) + i, from + i);
+        }
+    }
 }
 
-// How far behind its place in the stage a piece begins: bulk copies keep the place within 16 bytes.
-__device__ int shift_of(const char* address) {
-    return SHIFTED ? static_cast<int>(reinterpret_cast<unsigned long long>(address) % 16) : 0;
+// Boxes: the steps of a strip, each in pieces. A thread has the same place in every step.
+__device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
+    constexpr int ACROSS = DENSE ? 1 : PITCH / COPY_BYTES, DOWN = LOADERS * LANES / ACROSS;
+    static_assert(LOAD != BY_COPIES || DENSE || (LOADERS * LANES % ACROSS == 0 && ROW % DOWN == 0), "");
+    const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
+    if (place >= unit.width * SIZE) return;
+    const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
+    const char* from = unit.input + place + work.g.input_axis.offset(along(unit.begin() + first, work.g.length));
+    char* to = data + place + first * PITCH;
+#pragma unroll 1
+    for (int row = 0; row < ROWS; row++) {
+        const int steps = unit.steps_of(row);
+        if (steps == ROW) {
+#pragma unroll
+            for (int i = 0; i < ROW; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
+        } else {
+            for (int i = 0; first + i < steps; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
+        }
+        from += ROW * step;
+        to += ROW_BYTES + SPREAD;
+    }
 }
 
-// By a warp. A copy takes the 16 bytes along in which a piece begins and ends, so both must lie in the array.
+template <typename HardwareGate>
+__device__ void copy_in_pieces(const Work& work, const Unit& unit, HardwareGate& full, char* data, int thread) {
+    if (DENSE) copy_dense(work, unit, data, thread);
+    else copy_box(work, unit, data, thread);
+    full.arrive_after_copies();
+}
+
+// By a warp, in which each lane has a row.
 template <typename HardwareGate>
 __device__ void copy_in_bulk(const Work& work, const Unit& unit, HardwareGate& full, char* data) {
-    constexpr int PIECES_OF_LANE = (PIECES + LANES - 1) / LANES;
-    const Geometry& g = work.g;
-    const char* strip = work.input + g.input_line.offset(work.first_line(unit.strip));
-    const char* end = work.input + g.input_line.offset(g.lines - 1) + g.input_axis.offset(g.length - 1) + sizeof(Input);
-    const int step_bytes = work.width(unit.strip) * static_cast<int>(sizeof(Input));
-    int size[PIECES_OF_LANE], sum = 0;
-#pragma unroll
-    for (int i = 0; i < PIECES_OF_LANE; i++) {
-        const int number = i * LANES + lane_index();
-        const Piece piece(unit, g.length, number);
-        size[i] = 0;
-        if (number >= PIECES || piece.count <= 0) continue;
-        const char* from = piece_address(strip, g, piece);
-        const int bytes = piece.count * step_bytes;
-        if (!SHIFTED) {
-            size[i] = bytes;
-        } else if (from - shift_of(from) >= work.input && from + bytes + 15 < end) {
-            size[i] = (shift_of(from) + bytes + 15) / 16 * 16;
-        } else {
-            char* to = data + number * PITCH + shift_of(from);
-            for (int b = 0; b < bytes; b += static_cast<int>(sizeof(Input))) {
-                *reinterpret_cast<Input*>(to + b) = *reinterpret_cast<const Input*>(from + b);
-            }
-        }
-        sum += size[i];
+    const int row = lane_index(), bytes = row < ROWS ? unit.steps_of(row) * PITCH : 0;
+    if (bytes == 0) {
+        full.arrive();
+        return;
     }
-    full.arrive_for_copies(sum);
-#pragma unroll
-    for (int i = 0; i < PIECES_OF_LANE; i++) {
-        const int number = i * LANES + lane_index();
-        if (size[i] == 0) continue;
-        const char* from = piece_address(strip, g, Piece(unit, g.length, number));
-        full.copy(data + number * PITCH, from - shift_of(from), size[i]);
-    }
+    const char* from = unit.input + unit.lowest(row, work.g.length) * work.g.input_axis.stride[0];
+    full.arrive_with_copy(row_of_stage(data, row), from, bytes);
 }
 
-// By all loaders.
-__device__ void copy_by_elements(const Work& work, const Unit& unit, Gate& full, char* data, int thread) {
-    constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
+__device__ void copy_by_elements(const Work& work, const Unit& unit, char* data, int thread) {
+    constexpr int BATCH = 8, THREADS = LOADERS * LANES;
     const Geometry& g = work.g;
-    const Index first = work.first_line(unit.strip);
-    const int width = work.width(unit.strip), count = unit.count(g.length) * COLUMNS;
-    for (int i = thread; i < count; i += AT_ONCE * THREADS) {
-        Value element[AT_ONCE];
+    const int count = unit.count * COLUMNS;
+    for (int first = thread; first < count; first += BATCH * THREADS) {
+        Value element[BATCH];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const int step = (i + k * THREADS) / COLUMNS, column = (i + k * THREADS) % COLUMNS;
-            if (i + k * THREADS >= count || column >= width) continue;
-            const char* from = work.input + g.input_line.offset(first + column) +
+        for (int k = 0; k < BATCH; k++) {
+            const int i = first + k * THREADS, step = i / COLUMNS, column = i % COLUMNS;
+            if (i >= count || column >= unit.width) continue;
+            const char* from = work.input + g.input_line.offset(unit.line + column) +
                                g.input_axis.offset(along(unit.begin() + step, g.length));
             element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(from));
         }
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const int step = (i + k * THREADS) / COLUMNS, column = (i + k * THREADS) % COLUMNS;
-            if (i + k * THREADS >= count || column >= width) continue;
-            const Piece piece(unit, g.length, step / PIECE_STEPS);
-            const int place = REVERSE ? piece.count - 1 - step % PIECE_STEPS : step % PIECE_STEPS;
-            reinterpret_cast<Staged*>(data + step / PIECE_STEPS * PITCH)[place * COLUMNS + column] =
-                convert<Staged>(element[k]);
+        for (int k = 0; k < BATCH; k++) {
+            const int i = first + k * THREADS, step = i / COLUMNS, column = i % COLUMNS;
+            if (i >= count || column >= unit.width) continue;
+            const int row = step / ROW, place = BACKWARD ? unit.steps_of(row) - 1 - step % ROW : step % ROW;
+            reinterpret_cast<Staged*>(row_of_stage(data, row) + place * PITCH)[column] = convert<Staged>(element[k]);
         }
     }
-    __syncwarp();
-    if (lane_index() == 0) full.arrive();
 }
 
 __device__ void load_units(const Work& work, int thread) {
-    const Assignments assignments(work);
-    Index assignment = work.tickets.of_block();
-    Unit unit = {-1, -1};
-    if (thread == 0) unit = take(work, assignments, assignment, unit);
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        if (thread == 0) {
-            if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
-            stage.unit = unit;
-            stage.taken.arrive();
+        const Unit unit = stage.unit;
+        char* data = work.data(visit);
+        if constexpr (LOAD == IN_BULK) {
+            copy_in_bulk(work, unit, stage.full, data);
+        } else if constexpr (LOAD == BY_COPIES) {
+            copy_in_pieces(work, unit, stage.full, data, thread);
+        } else {
+            copy_by_elements(work, unit, data, thread);
+            arrive_by_warp(stage.full);
         }
-        stage.taken.wait(turn(visit));
-        const Unit present = stage.unit;
-        if (!present.exists()) break;
-        if constexpr (BULK) copy_in_bulk(work, present, stage.full, work.data(visit));
-        else copy_by_elements(work, present, stage.full, work.data(visit), thread);
-        if (thread == 0) unit = take(work, assignments, assignment, unit);
     }
-    if (thread == 0) work.tickets.prepare_next_launch(assignment);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Spans. Adders and scanners take tasks: the spans of a warp, VECTOR columns in each thread.
 
-using StagedPack = Pack<Staged, VECTOR>;
-
 // A span of some columns in a stage: where this thread's elements are.
 struct Span {
-    int number, column;  // the first column
+    static constexpr int STRIDE = BACKWARD ? -PITCH : PITCH;
+
+    int row, part, column;  // the first column
     bool exists;
-    char* first;  // of the stage's pieces
-    int count;    // steps
+    char* first;
+    int count;  // steps
 
-    __device__ Span(const Work& work, const Unit& unit, char* data, int task) {
-        const int place = WARPS_ACROSS > 1 ? task % WARPS_ACROSS * LANES + lane_index() : lane_index();
-        number = task / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
+    __device__ Span(const Unit& unit, char* data, int task) {
+        const int place = task % WARPS_ACROSS * LANES + lane_index();
+        const int number = task / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
+        row = number % ROWS;
+        part = number / ROWS;
         column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
-        exists = column < work.width(unit.strip) && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
-        const int left = unit.count(work.g.length) - number * SPAN_STEPS;
+        exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
+        const int left = unit.steps_of(row) - part * SPAN_STEPS;
         count = left < 0 ? 0 : left < SPAN_STEPS ? left : SPAN_STEPS;
-        first = data + number * (SPAN_STEPS / PIECE_STEPS) * PITCH;
-    }
-};
-
-// The place of an element of the span.
-__device__ char* place_in_span(const Work& work, const Unit& unit, const Span& span, const char* strip, int step) {
-    const int across = span.column * static_cast<int>(sizeof(Staged));
-    const Piece piece(unit, work.g.length, (span.number * SPAN_STEPS + step) / PIECE_STEPS);
-    const int shift = SHIFTED ? shift_of(piece_address(strip, work.g, piece)) : 0;
-    if (!DENSE) return span.first + step * PITCH + shift + across;
-    const int place = REVERSE ? piece.count - 1 - step : step;
-    return span.first + shift + place * COLUMNS * static_cast<int>(sizeof(Staged)) + across;
-}
-
-struct Values {
-    Accumulator value[SPAN][CHUNK][VECTOR];
-
-    __device__ void load(const Work& work, const Unit& unit, const Span& span) {
-        const char* strip = work.input + (SHIFTED ? work.g.input_line.offset(work.first_line(unit.strip)) : 0);
-        StagedPack pack[SPAN_STEPS];
-        if (span.count == SPAN_STEPS) {
-#pragma unroll
-            for (int k = 0; k < SPAN_STEPS; k++) {
-                pack[k] = *reinterpret_cast<const StagedPack*>(place_in_span(work, unit, span, strip, k));
-            }
-#pragma unroll
-            for (int k = 0; k < SPAN_STEPS; k++) {
-#pragma unroll
-                for (int v = 0; v < VECTOR; v++) {
-                    value[k / CHUNK][k % CHUNK][v] = widen(convert<Value>(pack[k].element[v]));
-                }
-            }
-            return;
-        }
-#pragma unroll
-        for (int k = 0; k < SPAN_STEPS; k++) {
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) value[k / CHUNK][k % CHUNK][v] = Operation::template neutral<Accumulator>();
-            if (k < span.count) {
-                pack[k] = *reinterpret_cast<const StagedPack*>(place_in_span(work, unit, span, strip, k));
-#pragma unroll
-                for (int v = 0; v < VECTOR; v++) {
-                    value[k / CHUNK][k % CHUNK][v] = widen(convert<Value>(pack[k].element[v]));
-                }
-            }
-        }
+        const int step = BACKWARD ? unit.steps_of(row) - 1 - part * SPAN_STEPS : part * SPAN_STEPS;
+        first = row_of_stage(data, row) + step * PITCH + column * SIZE;
     }
 
-    __device__ Chunk chunk(int i, int v) const {
-        Chunk chunk;
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) chunk.value[j] = value[i][j][v];
-        chunk.scan({}, 0);
-        return chunk;
-    }
+    __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Adders
 
 __device__ void add_units(const Work& work, int adder) {
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
         const Unit unit = stage.unit;
-        if (!unit.exists()) break;
         stage.full.wait(turn(visit));
 #pragma unroll 1
         for (int task = adder; task < TASKS; task += ADDERS) {
-            const Span span(work, unit, work.data(visit), task);
+            const Span span(unit, work.data(visit), task);
             if (!span.exists) continue;
             Values values;
-            values.load(work, unit, span);
+            values.load(span.count, [&](int k) { return *span.at(k); });
 #pragma unroll
             for (int v = 0; v < VECTOR; v++) {
-                SerialPrefix<Item> over_chunks;
-                Item total;
-#pragma unroll
-                for (int i = 0; i < SPAN; i++) total = over_chunks.next(i, values.chunk(i, v).total());
-                stage.node[span.number][span.column + v] = total;
+                stage.part[span.row * PARTS + span.part][span.column + v] = values.total(v);
             }
         }
-        __syncwarp();
-        if (lane_index() == 0) stage.summed.arrive();
+        arrive_by_warp(stage.summed);
     }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Publisher
+// Publisher and bundler
 
-// The aggregates of the units of a group but the last, as far as they lie before a unit.
-struct GroupUnits {
-    static constexpr int COUNT = GROUP > 1 ? GROUP - 1 : 1;
-    Item block[SHARED_BITS + 1];  // where bit b of the number of units is set: the last 2^b
+// A lane has a row of a column.
+__device__ void publish_units(const Work& work) {
+    constexpr int COLUMNS_AT_ONCE = LANES / ROWS, TURNS = (COLUMNS + COLUMNS_AT_ONCE - 1) / COLUMNS_AT_ONCE;
+    const int row = lane_index() % ROWS;
+    for (int visit = 0; await_unit(work, visit); visit++) {
+        Stage& stage = work.stage(visit);
+        const Index strip = stage.unit.strip, number = stage.unit.number;
+        const int width = stage.unit.width;
+        stage.summed.wait(turn(visit));
+        Item prefix[TURNS];
+#pragma unroll
+        for (int t = 0; t < TURNS; t++) {
+            const int column = t * COLUMNS_AT_ONCE + lane_index() / ROWS;
+            prefix[t] = column < width ? sum_of_spans<PARTS>(stage.part, row * PARTS, column) : neutral_item();
+            prefix[t] = warp_prefix<ROWS>(prefix[t]);
+        }
+#pragma unroll
+        for (int t = 0; t < TURNS; t++) {
+            const int column = t * COLUMNS_AT_ONCE + lane_index() / ROWS;
+            if (column >= width) continue;
+            if (row == ROWS - 1 && number + 1 < work.cut.units) {
+                publish(work.of_unit(strip, number, column), prefix[t], work.tickets.epoch());
+            }
+            stage.within[row][column] = prefix[t];
+        }
+        arrive_by_warp(stage.published);
+    }
+}
 
-    __device__ void add(const Item (&item)[COUNT], int count) {
+// The aggregates of the last units before a number, by the bits of that number: where bit b is set, those of 2^b units.
+template <int COUNT> struct Blocks {
+    Item block[COUNT + 1];
+
+    // Adds the 2^FIRST units `number` ...; true if they complete all blocks, of which `item` then is the aggregate.
+    template <int FIRST> __device__ bool add(Index number, Item& item) {
+        if constexpr (FIRST < COUNT) {
+            if (!(number >> FIRST & 1)) {
+                block[FIRST] = item;
+                return false;
+            }
+            item = combine(block[FIRST], item);
+            return add<FIRST + 1>(number, item);
+        } else {
+            return true;
+        }
+    }
+
+    // What has `item` within the units after `number` has this within a level, which begins and ends with these bits.
+    template <int BEGIN, int END> __device__ Item before(Index number, Item item) const {
 #pragma unroll
-        for (int k = 0; k < GROUP - 1; k++) {
-            if (k >= count) break;
-            Item sum = item[k];
-#pragma unroll
-            for (int b = 0; b < SHARED_BITS; b++) {
-                if (k >> b & 1) {
-                    sum = combine(block[b], sum);
-                } else {
-                    block[b] = sum;
-                    break;
-                }
+        for (int b = BEGIN; b < END; b++) {
+            if (number >> b & 1) item = combine(block[b], item);
+        }
+        return item;
+    }
+
+    // Appends the prefix of a level up to `number`, which is that of the block nothing follows.
+    template <int BEGIN, int END, int LOWEST = BEGIN> __device__ void append_to(Prefix& prefix, Index number) const {
+        if constexpr (LOWEST < END) {
+            constexpr Index LEVEL = (Index(1) << LOWEST) - (Index(1) << BEGIN);
+            if ((number & (LEVEL | Index(1) << LOWEST)) == Index(1) << LOWEST) {
+                prefix.append(before<LOWEST + 1, END>(number, block[LOWEST]), true);
+            } else {
+                append_to<BEGIN, END, LOWEST + 1>(prefix, number);
             }
         }
     }
 };
 
-__device__ void add_spans(Stage& stage, int width) {
-    const int lane = lane_index();
-#pragma unroll
-    for (int level = 1; level <= LEVELS; level++) {
-#pragma unroll 4
-        for (int i = lane; i < (SPANS >> level) * COLUMNS; i += LANES) {
-            const int number = i / COLUMNS, column = i % COLUMNS;
-            if (column >= width) continue;
-            stage.node[node_number(level, number)][column] =
-                combine(stage.node[node_number(level - 1, 2 * number)][column],
-                        stage.node[node_number(level - 1, 2 * number + 1)][column]);
-        }
-        __syncwarp();
-    }
-}
-
-// By all lanes, of which some may have no column.
-__device__ void publish_group(const Work& work, const Unit& unit, int column, bool exists, Item own) {
-    const Word* from[GroupUnits::COUNT];
-    Item item[GroupUnits::COUNT];
-#pragma unroll
-    for (int k = 0; k < GroupUnits::COUNT; k++) {
-        from[k] = exists ? work.of_unit(unit.strip, unit.number - (GROUP - 1) + k, column) : nullptr;
-    }
-    await(from, item, work.tickets.epoch());
-    GroupUnits units;
-    units.add(item, GROUP - 1);
-#pragma unroll
-    for (int b = 0; b < SHARED_BITS; b++) own = combine(units.block[b], own);
-    if (exists) publish(work.of_group(unit.strip, unit.number / GROUP, column), own, work.tickets.epoch());
-}
-
-__device__ void publish_units(const Work& work) {
+// Whenever a unit is the last of its bundle. A warp of its own, because the other units may be late.
+__device__ void publish_bundles(const Work& work) {
     constexpr int TURNS = (COLUMNS + LANES - 1) / LANES;
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        const Unit unit = stage.unit;
-        if (!unit.exists()) break;
-        stage.summed.wait(turn(visit));
-        const int width = work.width(unit.strip);
-        add_spans(stage, width);
-        const bool wanted = unit.number + 1 < work.cut.units;
+        const Index strip = stage.unit.strip, number = stage.unit.number;
+        const int width = stage.unit.width;
+        const bool wanted = number % BUNDLE == BUNDLE - 1 && number + 1 < work.cut.units;
         Item own[TURNS];
-#pragma unroll
-        for (int t = 0; t < TURNS; t++) {
-            const int column = t * LANES + lane_index();
-            own[t] = neutral_item();
-            if (column < width) own[t] = stage.node[NODES - 1][column];
-            if (column < width && wanted) publish(work.of_unit(unit.strip, unit.number, column), own[t], work.tickets.epoch());
-        }
-        __syncwarp();
-        if (lane_index() == 0) stage.published.arrive();
-        if constexpr (GROUP > 1) {
-            if (!wanted || unit.number % GROUP != GROUP - 1) continue;
+        if (wanted) {
+            stage.published.wait(turn(visit));
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
                 const int column = t * LANES + lane_index();
-                publish_group(work, unit, column, column < width, own[t]);
+                own[t] = column < width ? stage.within[ROWS - 1][column] : neutral_item();
+            }
+        }
+        arrive_by_warp(stage.emptied);
+        if (!wanted) continue;
+#pragma unroll 1
+        for (int t = 0; t < TURNS; t++) {
+            const int column = t * LANES + lane_index();
+            const Word* from[BUNDLE];
+            Item item[BUNDLE];
+#pragma unroll
+            for (int k = 0; k < BUNDLE - 1; k++) {
+                from[k] = column < width ? work.of_unit(strip, number - (BUNDLE - 1) + k, column) : nullptr;
+            }
+            from[BUNDLE - 1] = nullptr;
+            await(from, item, work.tickets.epoch());
+            item[BUNDLE - 1] = own[t];
+            Blocks<BUNDLE_BITS> blocks;
+#pragma unroll
+            for (int k = 0; k < BUNDLE; k++) blocks.template add<0>(k, item[k]);
+            if (column < width) {
+                publish(work.of_bundle(strip, number / BUNDLE, column), item[BUNDLE - 1], work.tickets.epoch());
             }
         }
     }
@@ -513,274 +512,175 @@ __device__ void publish_units(const Work& work) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Folders: each has some neighbouring columns, a lane for each.
 
-// What a folder has folded of a strip: its first `groups` groups of units.
-struct Progress {
-    Index strip, groups;
+// The prefix of a column before a number of units. Blocks of units and of tiles are in registers; those of groups, which
+// change seldom, in shared memory.
+struct Fold {
+    GroupBlocks& of_groups;
+    int column;
+    Blocks<BITS> blocks;
+    Prefix groups;  // of all complete ones
+
+    __device__ void begin() { groups = Prefix::nothing(); }
+
+    // The prefix of groups that ends with `item`, group `number`, to which all blocks are added that it completes.
+    __device__ Item through_group(Index number, Item& item, int& completed) const {
+        completed = 0;
+        for (; number >> completed & 1; completed++) item = combine(of_groups[completed][column], item);
+        Prefix above = Prefix::nothing();
+        for (int b = GROUP_BITS - 1; b > completed; b--) {
+            if (number >> b & 1) above.append(of_groups[b][column], true);
+        }
+        return above.followed_by(item);
+    }
+
+    // The units `number` ... number + 2^FIRST - 1.
+    template <int FIRST> __device__ void add(Index number, Item item) {
+        if (!blocks.template add<FIRST>(number, item)) return;
+        int completed;
+        groups = {through_group(number >> BITS, item, completed), false};
+        of_groups[completed][column] = item;
+    }
+
+    __device__ Prefix before_tile(Index number) const {
+        Prefix prefix = groups;
+        blocks.template append_to<UNIT_BITS, BITS>(prefix, number);
+        return prefix;
+    }
+
+    __device__ Prefix before_unit(Index number, Prefix prefix) const {
+        blocks.template append_to<0, UNIT_BITS>(prefix, number);
+        return prefix;
+    }
+
+    // The prefix that ends with unit `number`, whose aggregate is `item`.
+    __device__ Item through_unit(Index number, const Prefix& before_tile, Item item) const {
+        item = blocks.template before<0, UNIT_BITS>(number, item);
+        const Index next = number + 1;
+        if (next & ((1 << UNIT_BITS) - 1)) return before_tile.followed_by(item);
+        item = blocks.template before<UNIT_BITS, BITS>(number, item);
+        if (next & ((1 << BITS) - 1)) return groups.followed_by(item);
+        int completed;
+        return through_group(number >> BITS, item, completed);
+    }
 };
 
-// Brings the fold of a column up to date: the blocks of bit b of the unit's number, for all bits. By all lanes.
-__device__ void fold_to(const Work& work, Progress& progress, const Unit& unit, int column, bool exists) {
-    if (progress.strip != unit.strip) progress = {unit.strip, 0};
-    Fold& fold = work.fold;
-    const Index group = unit.number / GROUP;
-    const int inside = static_cast<int>(unit.number % GROUP);
-    Item item[GROUPS_AT_ONCE + GROUP - 1];
+// Number `k` of the items that the lanes of a column read in turn. By all lanes.
+template <int OF_LANE> __device__ Item folded_item(const Item (&item)[OF_LANE], int k, int column) {
+    if constexpr (FOLDED_BY == 1) return item[k];
+    else return shuffle(item[k / FOLDED_BY], k % FOLDED_BY * COLUMNS + column);
+}
+
+// Brings the fold of a column up to date with the units before one. By all lanes, of which some may have no column.
+// Where columns are few, several lanes have the same: each reads some of the words, and all of them fold them.
+__device__ void fold_to(const Work& work, Fold& fold, Index& bundles, Index strip, Index number, bool exists) {
+    constexpr int TAIL = BUNDLE - 1, ALL = BUNDLES_AT_ONCE + TAIL, OF_LANE = (ALL + FOLDED_BY - 1) / FOLDED_BY;
+    const Index bundle = number / BUNDLE;
+    const int inside = static_cast<int>(number % BUNDLE);
+    Item item[OF_LANE];
     do {
-        const Word* from[GROUPS_AT_ONCE + GROUP - 1];
+        const Word* from[OF_LANE];
 #pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-            const bool wanted = exists && progress.groups + k < group;
-            from[k] = wanted ? work.of_group(unit.strip, progress.groups + k, column) : nullptr;
-        }
-#pragma unroll
-        for (int k = 0; k < GROUP - 1; k++) {
-            const bool wanted = exists && k < inside;
-            from[GROUPS_AT_ONCE + k] = wanted ? work.of_unit(unit.strip, group * GROUP + k, column) : nullptr;
+        for (int i = 0; i < OF_LANE; i++) {
+            const int k = i * FOLDED_BY + (FOLDED_BY > 1 ? lane_index() / COLUMNS : 0), unit = k - BUNDLES_AT_ONCE;
+            const bool of_bundle = k < BUNDLES_AT_ONCE && bundles + k < bundle;
+            const bool of_unit = k >= BUNDLES_AT_ONCE && unit < inside;
+            from[i] = !exists     ? nullptr
+                      : of_bundle ? work.of_bundle(strip, bundles + k, fold.column)
+                      : of_unit   ? work.of_unit(strip, bundle * BUNDLE + unit, fold.column)
+                                  : nullptr;
         }
         await(from, item, work.tickets.epoch());
 #pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-            if (progress.groups >= group) break;
-            Item sum = item[k];
-            int b = SHARED_BITS;
-            for (; progress.groups >> (b - SHARED_BITS) & 1; b++) {
-                if (exists) sum = combine(fold.block[b][column], sum);
-            }
-            if (exists) fold.block[b][column] = sum;
-            progress.groups++;
+        for (int k = 0; k < BUNDLES_AT_ONCE; k++) {
+            if (bundles >= bundle) break;
+            fold.template add<BUNDLE_BITS>(bundles * BUNDLE, folded_item(item, k, fold.column));
+            bundles++;
         }
-    } while (progress.groups < group);
-
-    Item of_units[GroupUnits::COUNT];
+    } while (bundles < bundle);
+    // A part of a bundle is added to blocks that the bundles leave free.
 #pragma unroll
-    for (int k = 0; k < GROUP - 1; k++) of_units[k] = item[GROUPS_AT_ONCE + k];
-    GroupUnits units;
-    units.add(of_units, inside);
-#pragma unroll
-    for (int b = 0; b < SHARED_BITS; b++) {
-        if (exists && (inside >> b & 1)) fold.block[b][column] = units.block[b];
+    for (int k = 0; k < TAIL; k++) {
+        if (k >= inside) break;
+        Item unit = folded_item(item, BUNDLES_AT_ONCE + k, fold.column);
+        fold.blocks.template add<0>(k, unit);
     }
-}
-
-// A prefix within one level, from its last block to its first.
-struct LevelPrefix {
-    Item item;
-    bool exists;
-
-    __device__ LevelPrefix() : item(neutral_item()), exists(false) {}
-    __device__ void put_before(Item block) {
-        item = exists ? combine(block, item) : block;
-        exists = true;
-    }
-    // The blocks of the bits first ... end - 1 of the number of units.
-    __device__ void put_before(const Fold& fold, int column, Index units, int first, int end) {
-#pragma unroll 4
-        for (int b = first; b < end; b++) {
-            if (units >> b & 1) put_before(fold.block[b][column]);
-        }
-    }
-};
-
-__device__ int bits_of(Index number) {
-    int bits = 0;
-    while (number >> bits) bits++;
-    return bits;
-}
-
-// The prefix of a column before row `row` of a unit, which may be the row behind the last.
-__device__ Prefix before_row(const Stage& stage, const Fold& fold, const Unit& unit, int row, int column) {
-    const bool behind = row == ROWS;
-    const Index units = unit.number + (behind ? 1 : 0);
-    LevelPrefix rows, tiles, groups;
-    if (behind) {  // the unit completes the block of the lowest bit that it sets; all below are complete, and are in it
-        Item sum = stage.node[NODES - 1][column];
-        int b = 0;
-        for (; unit.number >> b & 1; b++) sum = combine(fold.block[b][column], sum);
-        if (b < TILE_BIT) rows.put_before(sum);
-        else if (b < GROUP_BIT) tiles.put_before(sum);
-        else groups.put_before(sum);
-        const int next = b + 1;
-        if (b < TILE_BIT) rows.put_before(fold, column, units, next, TILE_BIT);
-        if (b < GROUP_BIT) tiles.put_before(fold, column, units, next > TILE_BIT ? next : TILE_BIT, GROUP_BIT);
-        groups.put_before(fold, column, units, next > GROUP_BIT ? next : GROUP_BIT, bits_of(units));
-    } else {
-#pragma unroll
-        for (int b = 0; b < ROW_BITS; b++) {
-            if (row >> b & 1) rows.put_before(stage.node[node_number(LEVELS - ROW_BITS + b, (row >> b) - 1)][column]);
-        }
-        rows.put_before(fold, column, units, PART_BITS, TILE_BIT);
-        tiles.put_before(fold, column, units, TILE_BIT, GROUP_BIT);
-        groups.put_before(fold, column, units, GROUP_BIT, bits_of(units));
-    }
-    Prefix prefix = Prefix::nothing();
-    prefix.append(groups.item, groups.exists);
-    prefix.append(tiles.item, tiles.exists);
-    prefix.append(rows.item, rows.exists);
-    return prefix;
 }
 
 __device__ void fold_units(const Work& work, int folder) {
-    const int lane = lane_index(), first = folder * FOLDED_COLUMNS;
-    Progress progress = {-1, 0};
-    for (int visit = 0;; visit++) {
+    // With several lanes to a column the last ones may have none.
+    const int place = folder * LANES + lane_index(), last = COLUMNS - 1;
+    const int column = FOLDED_BY > 1 ? place % COLUMNS : place < last ? place : last;
+    const bool spare = place >= COLUMNS * FOLDED_BY;
+    Fold fold = {work.group_blocks, column, {}, Prefix::nothing()};
+    Index strip = -1, bundles = 0;
+    for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
-        const Unit unit = stage.unit;
-        if (!unit.exists()) break;
-        const int end = first + FOLDED_COLUMNS < work.width(unit.strip) ? first + FOLDED_COLUMNS : work.width(unit.strip);
-        __syncwarp();  // all lanes have read what is folded anew
-        fold_to(work, progress, unit, first + lane, first + lane < end);
+        const Index number = stage.unit.number;
+        const bool exists = !spare && column < stage.unit.width;
+        if (strip != stage.unit.strip) {
+            strip = stage.unit.strip;
+            bundles = 0;
+            fold.begin();
+        }
+        fold_to(work, fold, bundles, strip, number, exists);
+        const Prefix before_tile = fold.before_tile(number), before = fold.before_unit(number, before_tile);
         stage.published.wait(turn(visit));
-        __syncwarp();
-        const bool ends_row = PART_BITS == 0 || ((unit.number + 1) & ((1 << PART_BITS) - 1)) == 0;
-        for (int i = lane; i < (ROWS + ends_row) * FOLDED_COLUMNS; i += LANES) {
-            const int row = i / FOLDED_COLUMNS, column = first + i % FOLDED_COLUMNS;
-            if (column < end) stage.before[row][column] = before_row(stage, work.fold, unit, row, column).item;
-        }
-        if (first + lane < end) {
-#pragma unroll
-            for (int b = 0; b < PART_BITS; b++) {
-                if (unit.number >> b & 1) stage.part[b][first + lane] = work.fold.block[b][first + lane];
+        if (exists) {
+            stage.before[0][column] = before.item;
+#pragma unroll 8
+            for (int row = 1; row < ROWS; row++) {
+                const Item item = fold.blocks.template before<0, UNIT_BITS>(number, stage.within[row - 1][column]);
+                stage.before[row][column] = before_tile.followed_by(item);
             }
+            stage.before[ROWS][column] = fold.through_unit(number, before_tile, stage.within[ROWS - 1][column]);
         }
-        __syncwarp();
-        if (lane == 0) stage.folded.arrive();
+        arrive_by_warp(stage.folded);
     }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Scanners
 
-// The blocks of chunks that lie before a span in its row.
-struct Left {
-    static constexpr int BITS = SPAN_BITS + PART_BITS;
-    Item block[BITS + 1];
-    int number;  // of the span in its row
+__device__ Target target_of(const Work& work, const Unit& unit, const Span& span, Index begin) {
+    char* first = unit.output + span.column * static_cast<int>(sizeof(Output));
+    return Target(work.output, first, work.g, unit.line + span.column, begin);
+}
 
-    __device__ Left(const Stage& stage, const Unit& unit, int span, int column) {
-        number = span % SPANS_OF_ROW + static_cast<int>(unit.number & ((1 << PART_BITS) - 1)) * SPANS_OF_ROW;
-#pragma unroll
-        for (int b = 0; b < BITS; b++) {
-            if (!(number >> b & 1)) continue;
-            block[b] = b < SPAN_BITS ? stage.node[node_number(b < SPAN_BITS ? b : 0, (span >> b) - 1)][column]
-                                     : stage.part[b < SPAN_BITS ? 0 : b - SPAN_BITS][column];
-        }
-    }
-
-    __device__ bool last() const { return number == RADIX / SPAN - 1; }
-
-    // The prefix within the row of something that has `item` within the span.
-    __device__ Item followed_by(Item item) const {
-#pragma unroll
-        for (int b = 0; b < BITS; b++) {
-            if (number >> b & 1) item = combine(block[b], item);
-        }
-        return item;
-    }
-
-    __device__ LevelPrefix before() const {
-        LevelPrefix prefix;
-#pragma unroll
-        for (int b = 0; b < BITS; b++) {
-            if (number >> b & 1) prefix.put_before(block[b]);
-        }
-        return prefix;
-    }
-};
-
-// Where the outputs of VECTOR columns go.
-struct Target {
-    char* column[VECTOR];  // their first element in memory
-
-    __device__ Target(const Work& work, const Unit& unit, int column_of_strip) {
-        const Index line = work.first_line(unit.strip) + column_of_strip;
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) {
-            column[v] = work.output + (v == 0 || !OUTPUT_PACKED ? work.g.output_line.offset(line + v) : 0);
-        }
-    }
-
-    __device__ void store(const Geometry& g, Index number, const Value (&result)[VECTOR]) const {
-        const Index offset = g.output_axis.offset(along(number, g.length + INITIAL));
-        if (OUTPUT_PACKED) {
-            Pack<Output, VECTOR> pack;
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
-            *reinterpret_cast<Pack<Output, VECTOR>*>(column[0] + offset) = pack;
-        } else {
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) store_element<OUTPUT_ALIGNED>(column[v] + offset, convert<Output>(result[v]));
-        }
-    }
-};
-
-__device__ void scan_span(const Work& work, const Stage& stage, const Unit& unit, const Span& span) {
-    const Geometry& g = work.g;
-    const int row = span.number / SPANS_OF_ROW;
-    const Index begin = unit.begin() + span.number * SPAN_STEPS;
-    const Target target(work, unit, span.column);
-    if (INITIAL && begin == 0) {
-        Value first[VECTOR];
-        for (int v = 0; v < VECTOR; v++) first[v] = convert<Value>(Operation::template first<Accumulator>());
-        target.store(g, 0, first);
-    }
-    Values values;
-    values.load(work, unit, span);
-#pragma unroll
-    for (int v = 0; v < VECTOR; v++) {
-        const int column = span.column + v;
-        const Left left(stage, unit, span.number, column);
-        const Prefix before_row = {stage.before[row][column], unit.number >> PART_BITS == 0 && row == 0};
-        Prefix before = before_row;
-        before.append(left.before().item, left.before().exists);
-        SerialPrefix<Item> over_chunks;
-#pragma unroll
-        for (int i = 0; i < SPAN; i++) {
-            Chunk chunk = values.chunk(i, v);
-            const Item inside = left.followed_by(over_chunks.next(i, chunk.total()));
-            Item after = before_row.followed_by(inside);
-            if (i == SPAN - 1 && left.last()) after = stage.before[row + 1][column];
-            chunk.finish(before, after, {}, 0);
-            before = {after, false};
-#pragma unroll
-            for (int j = 0; j < CHUNK; j++) values.value[i][j][v] = chunk.value[j];
-        }
-    }
-    const char* strip = work.input + (SHIFTED ? g.input_line.offset(work.first_line(unit.strip)) : 0);
+__device__ void store_values(const Work& work, const Unit& unit, const Span& span, const Values& values) {
+    const Target target = target_of(work, unit, span, unit.begin() + span.row * ROW + span.part * SPAN_STEPS + INITIAL);
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
         if (k >= span.count) continue;
         Value result[VECTOR];
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) result[v] = convert<Value>(values.value[k / CHUNK][k % CHUNK][v]);
+        values.outputs_of(k, result);
         if constexpr (EXCHANGE) {
             Pack<Output, VECTOR> pack;
+#pragma unroll
             for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
-            *reinterpret_cast<Pack<Output, VECTOR>*>(place_in_span(work, unit, span, strip, k)) = pack;
+            *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = pack;
         } else {
-            target.store(g, begin + k + INITIAL, result);
+            target.store(k, result);
         }
     }
 }
 
 // Stores the spans of a warp, which lie in a stage as they shall in memory.
-__device__ void store_exchanged(const Work& work, const Unit& unit, const char* data, int task) {
-    constexpr int SIZE = static_cast<int>(sizeof(Output));
-    const Geometry& g = work.g;
+__device__ void store_exchanged(const Work& work, const Unit& unit, char* data, int task) {
     struct __align__(EXCHANGE_BYTES) Bytes {
         char byte[EXCHANGE_BYTES];
     };
-    constexpr int ACROSS = (PIECE_BYTES + EXCHANGE_BYTES - 1) / EXCHANGE_BYTES, ALL = SPANS_OF_WARP * ACROSS;
-    char* output = work.output + g.output_line.offset(work.first_line(unit.strip));
-    const char* input = work.input + (SHIFTED ? g.input_line.offset(work.first_line(unit.strip)) : 0);
+    constexpr int SPAN_BYTES = SPAN_STEPS * PITCH, ACROSS = (SPAN_BYTES + EXCHANGE_BYTES - 1) / EXCHANGE_BYTES;
+    const Geometry& g = work.g;
 #pragma unroll 8
-    for (int i = lane_index(); i < ALL; i += LANES) {
-        const int number = task * SPANS_OF_WARP + i / ACROSS, place = i % ACROSS * EXCHANGE_BYTES;
-        const Piece piece(unit, g.length, number);
-        const int bytes = piece.count * COLUMNS * SIZE;
+    for (int i = lane_index(); i < SPANS_OF_WARP * ACROSS; i += LANES) {
+        const int number = task * SPANS_OF_WARP + i / ACROSS, row = number % ROWS, first = number / ROWS * SPAN_STEPS;
+        const int place = i % ACROSS * EXCHANGE_BYTES, left = unit.steps_of(row) - first;
+        const int steps = left < SPAN_STEPS ? left : SPAN_STEPS, bytes = steps * PITCH;
         if (place >= bytes) continue;
-        char* to = output + g.output_axis.offset(along(piece.begin + INITIAL + (REVERSE ? piece.count - 1 : 0), g.length + INITIAL)) + place;
-        const char* from = data + number * PITCH + (SHIFTED ? shift_of(piece_address(input, g, piece)) : 0) + place;
+        const int lowest = BACKWARD ? unit.steps_of(row) - first - steps : first;  // in the stage
+        const Index number_of_lowest = unit.begin() + row * ROW + first + INITIAL + (REVERSE ? steps - 1 : 0);
+        char* to = unit.output + g.output_axis.offset(along(number_of_lowest, g.length + INITIAL)) + place;
+        const char* from = row_of_stage(data, row) + lowest * PITCH + place;
         if (place + EXCHANGE_BYTES <= bytes) {
             *reinterpret_cast<Bytes*>(to) = *reinterpret_cast<const Bytes*>(from);
         } else {
@@ -792,25 +692,36 @@ __device__ void store_exchanged(const Work& work, const Unit& unit, const char* 
 }
 
 __device__ void scan_units(const Work& work, int scanner) {
-    for (int visit = 0;; visit++) {
+    for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
-        stage.taken.wait(turn(visit));
         const Unit unit = stage.unit;
-        if (!unit.exists()) break;
-        stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copy engine wrote
+        stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copies wrote
         stage.folded.wait(turn(visit));
 #pragma unroll 1
         for (int task = scanner; task < TASKS; task += SCANNERS) {
-            const Span span(work, unit, work.data(visit), task);
-            if (span.exists) scan_span(work, stage, unit, span);
+            const Span span(unit, work.data(visit), task);
+            if (span.exists) {
+                if (INITIAL && unit.number == 0 && span.row == 0 && span.part == 0) {
+                    target_of(work, unit, span, 0).store_initial();
+                }
+                Values values;
+                values.load(span.count, [&](int k) { return *span.at(k); });
+#pragma unroll
+                for (int v = 0; v < VECTOR; v++) {
+                    const int column = span.column + v;
+                    const Prefix before_row = {stage.before[span.row][column], unit.number == 0 && span.row == 0};
+                    const Left left(stage.part, span.row * PARTS + span.part, column);
+                    values.scan(v, left, before_row, stage.before[span.row + 1][column]);
+                }
+                store_values(work, unit, span, values);
+            }
             if constexpr (EXCHANGE) {
                 __syncwarp();
                 store_exchanged(work, unit, work.data(visit), task);
             }
         }
-        if (EXCHANGE && BULK) fence_async_proxy();
-        __syncwarp();
-        if (lane_index() == 0) stage.emptied.arrive();
+        if (EXCHANGE && LOAD == IN_BULK) fence_async_proxy();
+        arrive_by_warp(stage.emptied);
     }
 }
 
@@ -818,32 +729,34 @@ __device__ void scan_units(const Work& work, int scanner) {
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(BULK ? LANES : LOADERS);
+    stage.full.init(LOAD == BY_ELEMENTS ? LOADERS : LOADERS * LANES);
     stage.summed.init(ADDERS);
     stage.published.init(1);
     stage.folded.init(FOLDERS);
-    stage.emptied.init(SCANNERS);
+    stage.emptied.init(SCANNERS + (BUNDLE > 1));
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
-    __shared__ Fold fold;
+    __shared__ GroupBlocks group_blocks;
     __shared__ Word first;
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     if (threadIdx.x == LANES) {
         for (int i = 0; i < STAGES; i++) open(stages[i]);
-        if (BULK) fence_mbarrier_init();
+        if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
     }
     __syncthreads();
 
-    const Work work = {input, output, g, cut, stages, fold, reinterpret_cast<char*>(dynamic_shared),
+    const Work work = {input, output, g, cut, stages, group_blocks, reinterpret_cast<char*>(dynamic_shared),
                        {control, first, Assignments::count_of(cut.strips)}};
-    if (warp < LOADERS) load_units(work, threadIdx.x);
-    else if (warp < PUBLISHER) add_units(work, warp - LOADERS);
+    if (warp < FIRST_LOADER) take_units(work);
+    else if (warp < FIRST_ADDER) load_units(work, threadIdx.x - FIRST_LOADER * LANES);
+    else if (warp < PUBLISHER) add_units(work, warp - FIRST_ADDER);
     else if (warp == PUBLISHER) publish_units(work);
+    else if (warp < FIRST_FOLDER) publish_bundles(work);
     else if (warp < FIRST_SCANNER) fold_units(work, warp - FIRST_FOLDER);
     else scan_units(work, warp - FIRST_SCANNER);
 }
