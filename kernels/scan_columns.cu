@@ -59,7 +59,7 @@ constexpr bool BACKWARD = DENSE && REVERSE;
 
 // The bits of a unit's number, by the level of the tree: units of a tile, tiles of a group.
 constexpr int UNIT_BITS = log2_of(TILE_ROWS / ROWS), TILE_BITS = log2_of(RADIX), BITS = UNIT_BITS + TILE_BITS;
-constexpr int GROUP_BITS = 22;  // of the number of groups
+constexpr int GROUP_BITS = 18;  // of the number of groups
 constexpr int BUNDLE_BITS = log2_of(BUNDLE);
 constexpr int FOLDED_BY = COLUMNS >= LANES ? 1 : 1 << log2_of(LANES / COLUMNS);  // lanes that fold the same column
 

@@ -1,4 +1,4 @@
-"""The plans of scans along an axis whose elements are not neighbours: kernels/scan_columns.cu, scan_short_columns.cu."""
+"""The plans of scans along an axis whose elements are not neighbours: kernels/scan_columns.cu and its short sibling."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ _VALUE_BYTES = 128
 #: What a unit of the assembly line has, and how wide the pieces of a box are.
 _UNIT_BYTES, _PIECE_BYTES = 32768, 256
 
-#: A strip is all there is beside the axis, and units are contiguous, up to this width in bytes.
-_DENSE_BYTES = 256
+#: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
+_DENSE_COLUMNS = 64
+
+#: The aggregates of the columns of a strip.
+_MOST_COLUMN_BYTES = 512
 
 _BY_ELEMENTS, _BY_COPIES, _IN_BULK = 0, 1, 2
-_GROUP_BITS = 22
+_GROUP_BITS = 18
 _MOST_STAGES = 12
 _MOST_STATIC_BYTES = 49152
 _LOADERS, _ORDINARY_LOADERS, _ADDERS, _SCANNERS = 4, 6, 4, 8
@@ -89,6 +92,11 @@ class _Case:
     @property
     def accumulator(self) -> int:
         return accumulator_bytes(self.value)
+
+    @property
+    def unit_bytes(self) -> int:
+        """Of a stage: five of them fit a multiprocessor at least."""
+        return min(_UNIT_BYTES, _power_of_two(self.device.shared_bytes_per_block // 5))
 
     @property
     def outer(self) -> int:
@@ -186,10 +194,16 @@ def choose(case: _Case) -> Columns:
     copies = _copy_bytes(case)
     size = source.dtype.itemsize if copies else case.value.itemsize
     row = LANES * work.chunk
-    dense = bool(copies) and _is_contiguous(case) and 2 <= case.inner and case.inner * size <= _DENSE_BYTES
-    widest = max(8, min(_PIECE_BYTES, _UNIT_BYTES // row) // size)
+    fits = (
+        2 <= case.inner <= min(_DENSE_COLUMNS, _MOST_COLUMN_BYTES // case.accumulator)
+        and row * case.inner * size <= case.unit_bytes
+    )
+    dense = bool(copies) and fits and _is_contiguous(case)
+    widest = max(4, min(_PIECE_BYTES, case.unit_bytes // row) // size)
+    widest = min(widest, _MOST_COLUMN_BYTES // case.accumulator)
     columns = case.inner if dense else min(widest, 1 << (case.inner - 1).bit_length())
-    rows = max(1, min(LANES, _power_of_two(max(1, _UNIT_BYTES // (row * columns * size)))))
+    widest_size = max(size, case.output.dtype.itemsize)
+    rows = min(LANES, _power_of_two(max(1, case.unit_bytes // (row * columns * widest_size))))
     vector = case.vector(2) if max(source.dtype.itemsize, case.output.dtype.itemsize) <= 2 and columns % 2 == 0 else 1
     strips = case.outer * math.ceil(case.inner / columns)
     bundle, bundles_at_once = _bundles(math.ceil(case.device.multiprocessors / strips), math.ceil(case.accumulator / 4))
@@ -248,8 +262,12 @@ def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> 
     steps = chosen.rows * LANES * work.chunk
     units = math.ceil(work.length / steps)
     item_words = math.ceil(case.accumulator / 4)
-    words = 1 + strips + strips * (units + (units // chosen.bundle if chosen.bundle > 1 else 0)) * chosen.columns * item_words
-    index = index_type((words, units * steps, abs(work.geometry.values[0])), _dims(work))
+    words = (
+        1
+        + strips
+        + strips * (units + (units // chosen.bundle if chosen.bundle > 1 else 0)) * chosen.columns * item_words
+    )
+    index = index_type((words, units * steps), _dims(work))
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
     shares = {
         **chosen.constants,
@@ -270,9 +288,9 @@ def _dims(work: _Work) -> tuple[Dims, ...]:
 
 
 def _copy_bytes(case: _Case) -> int:
-    """The widest asynchronous copies that can load any strip; 0: none."""
+    """The widest asynchronous copies that can load any strip; 0: none, or stages of values are smaller."""
     size = case.source.dtype.itemsize
-    if case.device.compute_capability < (8, 0):
+    if case.device.compute_capability < (8, 0) or size > case.value.itemsize:
         return 0
     widths = [width for width in (16, 8, 4) if width >= size and case.inner * size % width == 0]
     return next((width for width in widths if case.moves(case.source, width)), 0)
