@@ -517,6 +517,7 @@ __device__ void publish_bundles(const Work& work) {
 struct Fold {
     GroupBlocks& of_groups;
     int column;
+    bool first;  // of the lanes that have this column
     Blocks<BITS> blocks;
     Prefix groups;  // of all complete ones
 
@@ -571,7 +572,7 @@ template <int OF_LANE> __device__ Item folded_item(const Item (&item)[OF_LANE], 
 }
 
 // Brings the fold of a column up to date with the units before one. By all lanes, of which some may have no column.
-// Where columns are few, several lanes have the same: each reads some of the words, and all of them fold them.
+// Where columns are few, several lanes have the same: each reads some of the words, and the first one folds them.
 __device__ void fold_to(const Work& work, Fold& fold, Index& bundles, Index strip, Index number, bool exists) {
     constexpr int TAIL = BUNDLE - 1, ALL = BUNDLES_AT_ONCE + TAIL, OF_LANE = (ALL + FOLDED_BY - 1) / FOLDED_BY;
     const Index bundle = number / BUNDLE;
@@ -593,7 +594,8 @@ __device__ void fold_to(const Work& work, Fold& fold, Index& bundles, Index stri
 #pragma unroll
         for (int k = 0; k < BUNDLES_AT_ONCE; k++) {
             if (bundles >= bundle) break;
-            fold.template add<BUNDLE_BITS>(bundles * BUNDLE, folded_item(item, k, fold.column));
+            const Item bundle_item = folded_item(item, k, fold.column);
+            if (fold.first) fold.template add<BUNDLE_BITS>(bundles * BUNDLE, bundle_item);
             bundles++;
         }
     } while (bundles < bundle);
@@ -611,7 +613,7 @@ __device__ void fold_units(const Work& work, int folder) {
     const int place = folder * LANES + lane_index(), last = COLUMNS - 1;
     const int column = FOLDED_BY > 1 ? place % COLUMNS : place < last ? place : last;
     const bool spare = place >= COLUMNS * FOLDED_BY;
-    Fold fold = {work.group_blocks, column, {}, Prefix::nothing()};
+    Fold fold = {work.group_blocks, column, place < COLUMNS, {}, Prefix::nothing()};
     Index strip = -1, bundles = 0;
     for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
@@ -625,7 +627,7 @@ __device__ void fold_units(const Work& work, int folder) {
         fold_to(work, fold, bundles, strip, number, exists);
         const Prefix before_tile = fold.before_tile(number), before = fold.before_unit(number, before_tile);
         stage.published.wait(turn(visit));
-        if (exists) {
+        if (exists && fold.first) {
             stage.before[0][column] = before.item;
 #pragma unroll 8
             for (int row = 1; row < ROWS; row++) {
