@@ -265,7 +265,7 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
 
 // Boxes: the steps of a strip, each in pieces. A thread has the same place in every step.
 __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
-    constexpr int ACROSS = DENSE ? 1 : PITCH / COPY_BYTES, DOWN = LOADERS * LANES / ACROSS;
+    constexpr int ACROSS = LOAD == BY_COPIES && !DENSE ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
     static_assert(LOAD != BY_COPIES || DENSE || (LOADERS * LANES % ACROSS == 0 && ROW % DOWN == 0), "");
     const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
     if (place >= unit.width * SIZE) return;

@@ -197,7 +197,8 @@ def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -
     """Whether each thread should walk down a line of its own, because the lines lie side by side."""
     if work.axis is None or work.lines < 2:
         return False
-    if work.lines < _ENOUGH_LINES and step(work.axis, source) != work.lines * source.dtype.itemsize:
+    neighbours = source.shape[work.line_axes[-1]] * source.dtype.itemsize
+    if work.lines < _ENOUGH_LINES and step(work.axis, source) != neighbours:
         return False
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
 

@@ -194,11 +194,7 @@ def choose(case: _Case) -> Columns:
     copies = _copy_bytes(case)
     size = source.dtype.itemsize if copies else case.value.itemsize
     row = LANES * work.chunk
-    fits = (
-        2 <= case.inner <= min(_DENSE_COLUMNS, _MOST_COLUMN_BYTES // case.accumulator)
-        and row * case.inner * size <= case.unit_bytes
-    )
-    dense = bool(copies) and fits and _is_contiguous(case)
+    dense = bool(copies) and _fits_densely(case, size)
     widest = max(4, min(_PIECE_BYTES, case.unit_bytes // row) // size)
     widest = min(widest, _MOST_COLUMN_BYTES // case.accumulator)
     columns = case.inner if dense else min(widest, 1 << (case.inner - 1).bit_length())
@@ -292,8 +288,26 @@ def _copy_bytes(case: _Case) -> int:
     size = case.source.dtype.itemsize
     if case.device.compute_capability < (8, 0) or size > case.value.itemsize:
         return 0
+    if _fits_densely(case, size):
+        width = _dense_bytes(case, case.source, 0)
+        return width if width >= max(4, size) else 0
     widths = [width for width in (16, 8, 4) if width >= size and case.inner * size % width == 0]
     return next((width for width in widths if case.moves(case.source, width)), 0)
+
+
+def _fits_densely(case: _Case, size: int) -> bool:
+    """Whether a strip can be all there is beside the axis, with elements of `size` bytes in a stage."""
+    widest = min(_DENSE_COLUMNS, _MOST_COLUMN_BYTES // case.accumulator)
+    row_bytes = LANES * case.work.chunk * case.inner * size
+    return 2 <= case.inner <= widest and row_bytes <= case.unit_bytes and case.dense_input and _is_contiguous(case)
+
+
+def _dense_bytes(case: _Case, layout: ArrayLayout, start: int) -> int:
+    """What divides the places and sizes of all rows of a contiguous unit, from `start` bytes of a line on."""
+    axis, inner = case.work.axis, case.work.line_axes[-1]
+    others = [stride for i, stride in enumerate(layout.strides) if i not in (axis, inner) and layout.shape[i] > 1]
+    line = case.work.length * case.inner * layout.dtype.itemsize
+    return math.gcd(layout.alignment, line, start, VECTOR_BYTES, *others)
 
 
 def _is_contiguous(case: _Case) -> bool:
@@ -307,10 +321,10 @@ def _contiguous_output(case: _Case) -> bool:
 
 def _exchange_bytes(case: _Case, columns: int, span: int) -> int:
     """How many bytes of a dense output can be stored at once."""
-    span_bytes = span * case.work.chunk * columns * case.output.dtype.itemsize
-    length_bytes = int(case.work.output_axis.strides[0]) * case.output.shape[case.work.axis or 0]
-    start = case.work.output_axis.strides[0] if case.output.shape[case.work.axis or 0] != case.work.length else 0
-    return math.gcd(case.output.alignment, span_bytes, length_bytes, start, VECTOR_BYTES)
+    size = case.output.dtype.itemsize
+    longer = case.output.shape[case.work.axis or 0] != case.work.length
+    start = columns * size if longer else 0
+    return math.gcd(_dense_bytes(case, case.output, start), span * case.work.chunk * columns * size)
 
 
 def _stage_bytes(case: _Case, chosen: Columns) -> int:
