@@ -3,12 +3,16 @@
 // Nothing is waited for but memory, so many small blocks do best: each thread loads a few chunks, all of them before it
 // uses the first. Where the axis is not dense and aligned, rows go through shared memory (scan.cuh).
 //
+// Linked, the blocks work on the tiles of a few longer lines, one each, and hand on what they add up to (stream.cuh):
+// the fastest way while there is no more than a tile for each multiprocessor.
+//
 // Constants that the plan sets, beside those of scan.cuh:
 //     LINE_LANES      lanes that share a line of less than a row, a power of two; 32 otherwise
 //     LENGTH          elements of a line of less than a row; 0 otherwise
 //     WARPS, ROWS     warps that share a longer line, rows that each of them holds
 //     GROUPS          such lines, or rows of short lines, that a block works on
-#include "scan.cuh"
+//     LINKED          1 where a block has a tile of a longer line
+#include "stream.cuh"
 
 constexpr int ROWS_OF_LINE = WARPS * ROWS;
 constexpr int BLOCK = GROUPS * WARPS * LANES;
@@ -155,10 +159,22 @@ struct Rows {
 struct RowPrefixes {
     Prefix before;
     Item inclusive[ROWS];
+    Item all;  // that of all rows, where WARPS share them
+
+    // Puts them behind what lies before the tile. `first_row` is that of `before`.
+    __device__ void follow(const Surroundings& around, int first_row) {
+        before = {first_row > 0 ? around.before.followed_by(before.item) : around.before.item,
+                  first_row == 0 && around.before.empty};
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const bool last = first_row + r == TILE_ROWS - 1;
+            inclusive[r] = last ? around.after : around.before.followed_by(inclusive[r]);
+        }
+    }
 };
 
 __device__ RowPrefixes prefixes_within_warp(const Rows& rows) {
-    RowPrefixes prefixes = {Prefix::nothing(), {}};
+    RowPrefixes prefixes = {Prefix::nothing(), {}, {}};
     SerialPrefix<Item> over_rows;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) prefixes.inclusive[r] = over_rows.next(r, shuffle(rows.lanes[r], LANES - 1));
@@ -176,7 +192,7 @@ __device__ RowPrefixes prefixes_across_warps(Item (&row_total)[ROWS_OF_LINE], co
     constexpr int LAST = ROWS_OF_LINE - 1;  // stands for rows that do not exist; nobody asks for their prefixes
     const TilePrefixes<Item, (ROWS_OF_LINE > LANES)> all(row_total[lane < LAST ? lane : LAST],
                                                         row_total[LANES + lane < LAST ? LANES + lane : LAST]);
-    RowPrefixes prefixes = {Prefix::nothing(), {}};
+    RowPrefixes prefixes = {Prefix::nothing(), {}, all.at(LAST)};
     prefixes.before.append(all.at(first_row > 0 ? first_row - 1 : 0), first_row > 0);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) prefixes.inclusive[r] = all.at(first_row + r);
@@ -184,40 +200,72 @@ __device__ RowPrefixes prefixes_across_warps(Item (&row_total)[ROWS_OF_LINE], co
 }
 
 // By all threads of a block; only where a block has one line.
-__device__ void mark_heads(Heads& heads, const Segments& segments, Index length) {
+__device__ void mark_heads(Heads& heads, const Segments& segments, Index begin, Index length) {
     for (int word = threadIdx.x; word < HEAD_WORDS; word += BLOCK) heads.word[word] = 0;
     __syncthreads();
-    heads.mark(segments, 0, length, threadIdx.x / LANES, BLOCK / LANES);
+    heads.mark(segments, begin, length, threadIdx.x / LANES, BLOCK / LANES);
     __syncthreads();
 }
 
+// The tile that a block takes by a ticket; no block takes a second.
+__device__ Tickets take_tile(Word* control, const Geometry& g) {
+    __shared__ Word first;
+    if (threadIdx.x == 0) first = Tickets::take_first(control);
+    __syncthreads();
+    const Tickets tickets = {control, first, g.lines * g.tiles};
+    if (threadIdx.x == 0) tickets.prepare_next_launch(tickets.of_block() + static_cast<Index>(gridDim.x));
+    return tickets;
+}
+
+// The prefixes of the line left and right of the block's tile, whose aggregate is `own`. By all threads of a block.
+__device__ Surroundings link(const Tickets& tickets, const Tile& tile, const Geometry& g, Item own) {
+    __shared__ Surroundings around;
+    if (threadIdx.x < LANES) {
+        if (threadIdx.x == 0) publish(tickets.published(tile.ticket), own, tickets.epoch());
+        Fold fold;
+        fold.begin(tile.line);
+        const Item in_group = fold.advance_to(tickets, tile, g);
+        const Surroundings found = fold.surroundings(tile, in_group, own);
+        if (threadIdx.x == 0) around = found;
+    }
+    __syncthreads();
+    return around;
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK)
-scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
+scan_lines(const char* input, char* output, const char* offsets, Word* control, Geometry g) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     __shared__ Item row_total[GROUPS][ROWS_OF_LINE];
     __shared__ Heads heads;
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const int group = threadIdx.x / (LANES * WARPS);
     const int first_row = threadIdx.x / LANES % WARPS * ROWS;
-    const Index number = static_cast<Index>(blockIdx.x) * GROUPS + group;
-    Line line(input, output, g, number < g.lines ? number : 0);
-    if (number >= g.lines) line.length = 0;  // the last block may have groups without a line
-    if (SEGMENTED) mark_heads(heads, Segments(offsets, g), line.length);
+    Tickets tickets = {};
+    if (LINKED) tickets = take_tile(control, g);
+    const Tile tile = Tile::of(LINKED ? tickets.of_block() : static_cast<Index>(blockIdx.x) * GROUPS + group, g);
+    const bool exists = tile.ticket < g.lines * g.tiles;  // the last block may have groups without a line
+    Line line(input, output, g, exists ? tile.line : 0);
+    if (!exists) line.length = 0;
+    if (SEGMENTED) mark_heads(heads, Segments(offsets, g), tile.begin, line.length);
 
     Rows rows;
-    rows.load(buffer, line, g, first_row * ROW);
+    rows.load(buffer, line, g, tile.begin + first_row * ROW);
     rows.scan(heads, first_row * ROW);
-    const RowPrefixes prefixes =
+    RowPrefixes prefixes =
         WARPS == 1 ? prefixes_within_warp(rows) : prefixes_across_warps(row_total[group], rows, first_row);
+    if (LINKED) {
+        const Surroundings around = link(tickets, tile, g, prefixes.all);
+        prefixes.follow(around, first_row);
+    }
 
-    if (number < g.lines && first_row == 0 && lane_index() == 0) store_initial(line, g);
+    if (exists && tile.number == 0 && first_row == 0 && lane_index() == 0) store_initial(line, g);
     Prefix before = prefixes.before;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const int first = (first_row + r) * ROW;
         finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r],
                    heads.of_chunk(first + lane_index() * CHUNK));
-        store_row(buffer, line, g, first, rows.chunk[r].value);
+        store_row(buffer, line, g, tile.begin + first, rows.chunk[r].value);
         before = {prefixes.inclusive[r], false};
     }
 }

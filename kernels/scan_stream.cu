@@ -29,25 +29,11 @@ using Gate = GateOf<BULK>::type;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
-constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
-constexpr int ROWS_AT_ONCE = 4;
+constexpr int ROWS_AT_ONCE = sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // as many as there are registers for
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
 
 static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
-
-struct Tile {
-    Index ticket, line, number, begin;
-    int count;
-
-    __device__ static Tile of(Index ticket, const Geometry& g) {
-        const Index number = ticket % g.tiles, begin = number * TILE;
-        return {ticket, ticket / g.tiles, number, begin, static_cast<int>(g.length - begin < TILE ? g.length - begin : TILE)};
-    }
-
-    // The tile's elements in memory begin with this one of the line.
-    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
-};
 
 struct Stage {
     Gate taken, full, marked, summed, published, folded, emptied;
@@ -239,66 +225,6 @@ __device__ void publish_tiles(const Work& work) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Folder
 
-// What the folder has folded of a line: its groups before that of the present tile.
-struct Fold {
-    Index line;
-    GroupPrefix<Item, Index> groups;
-    Prefix before;  // of all these groups
-
-    __device__ void begin(Index next) {
-        line = next;
-        groups = {neutral_item(), neutral_item(), 0};
-        before = Prefix::nothing();
-    }
-
-    __device__ void add(Item group) { before = {groups.add(group), false}; }
-};
-
-struct Surroundings {
-    Prefix before;
-    Item after;
-};
-
-// Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in the
-// tile's own group, one for each lane.
-__device__ Item fold_to(const Work& work, Fold& fold, const Tile& tile) {
-    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
-    const Index group = tile.number / RADIX, first = tile.line * work.g.tiles;
-    if (tile.line != fold.line) fold.begin(tile.line);
-    Item item[GROUPS_AT_ONCE + 1];  // of whole groups, and of the tile's own
-    do {
-        const Word* from[GROUPS_AT_ONCE + 1];
-#pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-            const Index other = fold.groups.count + k;
-            from[k] = other < group ? work.tickets.published(first + other * RADIX + lane) : nullptr;
-        }
-        from[GROUPS_AT_ONCE] = lane < place ? work.tickets.published(first + group * RADIX + lane) : nullptr;
-        await(from, item, work.tickets.epoch());
-#pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = shuffle(warp_prefix(item[k]), LANES - 1);
-#pragma unroll
-        for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-            if (fold.groups.count < group) fold.add(item[k]);
-        }
-    } while (fold.groups.count < group);
-    return item[GROUPS_AT_ONCE];
-}
-
-// The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
-__device__ Surroundings surroundings(Fold& fold, const Tile& tile, Item in_group, Item own) {
-    const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
-    const Item inclusive = warp_prefix(lane == place ? own : in_group);
-    const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
-    Surroundings around = {fold.before, fold.before.followed_by(tiles)};
-    around.before.append(tiles_before, place > 0);
-    if (place == RADIX - 1) {
-        fold.add(tiles);
-        around.after = fold.before.item;
-    }
-    return around;
-}
-
 __device__ void fold_tiles(const Work& work) {
     const int lane = lane_index();
     Fold fold;
@@ -306,12 +232,12 @@ __device__ void fold_tiles(const Work& work) {
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
         const Tile tile = stage.tile;
-        const Item in_group = fold_to(work, fold, tile);
+        const Item in_group = fold.advance_to(work.tickets, tile, work.g);
         stage.published.wait(turn(visit));
         const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
         const Item own = stage.row[TILE_ROWS];
         __syncwarp();  // all lanes have read what is about to be replaced
-        const Surroundings around = surroundings(fold, tile, in_group, own);
+        const Surroundings around = fold.surroundings(tile, in_group, own);
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);
         if (lane == 0) stage.row[TILE_ROWS] = around.after;

@@ -85,3 +85,82 @@ template <int COUNT> __device__ void await(const Word* const (&from)[COUNT], Ite
         item[i] = from[i] ? words.item : neutral_item();
     }
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Folding: from the aggregates of all tiles of a line to what lies before one of them.
+
+constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
+
+// A part of a line, the unit of work.
+struct Tile {
+    Index ticket, line, number, begin;
+    int count;
+
+    __device__ static Tile of(Index ticket, const Geometry& g) {
+        const Index number = ticket % g.tiles, begin = number * TILE;
+        return {ticket, ticket / g.tiles, number, begin, static_cast<int>(g.length - begin < TILE ? g.length - begin : TILE)};
+    }
+
+    // The tile's elements in memory begin with this one of the line.
+    __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
+};
+
+struct Surroundings {
+    Prefix before;
+    Item after;
+};
+
+// What has been folded of a line: its groups before that of the present tile. By all lanes of a warp.
+struct Fold {
+    Index line;
+    GroupPrefix<Item, Index> groups;
+    Prefix before;  // of all these groups
+
+    __device__ void begin(Index next) {
+        line = next;
+        groups = {neutral_item(), neutral_item(), 0};
+        before = Prefix::nothing();
+    }
+
+    __device__ void add(Item group) { before = {groups.add(group), false}; }
+
+    // Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in
+    // the tile's own group, one for each lane.
+    __device__ Item advance_to(const Tickets& tickets, const Tile& tile, const Geometry& g) {
+        const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+        const Index group = tile.number / RADIX, first = tile.line * g.tiles;
+        if (tile.line != line) begin(tile.line);
+        Item item[GROUPS_AT_ONCE + 1];  // of whole groups, and of the tile's own
+        do {
+            const Word* from[GROUPS_AT_ONCE + 1];
+#pragma unroll
+            for (int k = 0; k < GROUPS_AT_ONCE; k++) {
+                const Index other = groups.count + k;
+                from[k] = other < group ? tickets.published(first + other * RADIX + lane) : nullptr;
+            }
+            from[GROUPS_AT_ONCE] = lane < place ? tickets.published(first + group * RADIX + lane) : nullptr;
+            await(from, item, tickets.epoch());
+#pragma unroll
+            for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = shuffle(warp_prefix(item[k]), LANES - 1);
+#pragma unroll
+            for (int k = 0; k < GROUPS_AT_ONCE; k++) {
+                if (groups.count < group) add(item[k]);
+            }
+        } while (groups.count < group);
+        return item[GROUPS_AT_ONCE];
+    }
+
+    // The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
+    __device__ Surroundings surroundings(const Tile& tile, Item in_group, Item own) {
+        const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+        const Item inclusive = warp_prefix(lane == place ? own : in_group);
+        const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
+        Surroundings around = {before, before.followed_by(tiles)};
+        around.before.append(tiles_before, place > 0);
+        if (place == RADIX - 1) {
+            add(tiles);
+            around.after = before.item;
+        }
+        return around;
+    }
+};

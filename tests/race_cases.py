@@ -2,7 +2,7 @@
 
 A case runs a public function of cudml, or launches one kernel, and compares with NumPy. test_races.py looks for races
 in all of them; mutants.py plants defects that some of them must show. Sizes lie at and around the edges of chunks (16
-bytes), rows (32 chunks) and tiles (1024 chunks); complex128 and int64 have the smallest tiles.
+bytes), rows (32 chunks) and tiles (64 rows); complex128 and int64 have the smallest tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from cuda_on_cpu import DeviceArray, Kernel, Schedule, device_array
-from cuda_on_cpu.backend import EmulatedBackend
+from cuda_on_cpu.backend import SMALL_GPU, EmulatedBackend
 from cuda_on_cpu.memory import empty
 from cuda_on_cpu.module import compiled_kernel
 from layouts import place
@@ -27,9 +27,7 @@ from cudml.backend import register
 from cudml.cuda.sources import kernels_folder
 from cudml.modulus import fmod
 from cudml.normalization import batch_norm, group_norm, layer_norm, mean_var, mean_variance_normalization
-from cudml.plan import make_plan
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
-from cudml.plan.spec import Scan
+from cudml.plan.device import DeviceProperties
 from cudml.scan import segmented_cumprod, segmented_cumsum
 
 #: The library's kernels, and those that show what the executor can do.
@@ -56,10 +54,11 @@ class Call:
     compute: Callable[[AsArray], Any]
     expected: Callable[[], Arrays]
     tolerance: float = 0.0
+    device: DeviceProperties = SMALL_GPU
 
     def run(self, schedules: Sequence[Schedule], checking: bool, kernels: Path = LIBRARY) -> None:
         """Raises KernelFault or AssertionError unless results are right, and the same to the bit."""
-        self.run_on(EmulatedBackend(checking=checking, schedules=list(schedules), kernels=kernels))
+        self.run_on(EmulatedBackend(checking=checking, schedules=list(schedules), kernels=kernels, device=self.device))
 
     def run_on(self, backend: EmulatedBackend) -> None:
         assert_right(self.results_of(backend), self.expected(), self.tolerance)
@@ -136,6 +135,7 @@ def scan(
     stored: Any = None,
     pattern: str = "contiguous",
     out_pattern: str = "",
+    device: DeviceProperties = SMALL_GPU,
     **options: bool,
 ) -> Call:
     """Running sums or products in `dtype` of elements stored in another; "same" as `out_pattern` is in place."""
@@ -155,12 +155,12 @@ def scan(
         result, _ = scan_reference(operation, source, dtype, axis, **named)
         return (result.astype(dtype),)
 
-    return Call(name, compute, expected)
+    return Call(name, compute, expected, device=device)
 
 
 def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any = np.int32, **options: Any) -> Call:
     """A scan in segments that begin at `starts`, of which some may be the same: a segment without elements."""
-    operation = options.pop("operation", "sum")
+    operation, device = options.pop("operation", "sum"), options.pop("device", SMALL_GPU)
     source = values((n,), dtype) if operation == "sum" else factors((n,), dtype)
     offsets = np.array([0, *starts, n], offset)
     function = {"sum": segmented_cumsum, "product": segmented_cumprod}[operation]
@@ -172,58 +172,27 @@ def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any 
         ]
         return (np.concatenate(parts).astype(dtype),)
 
-    return Call(name, lambda make: function(make(source), make(offsets), dtype=dtype, **options), expected)
-
-
-def carries(name: str, lines: int, tiles: int, dtype: Any = np.int64) -> Launch:
-    """The launch between the two passes, by itself: lines of so many tiles would have millions of elements."""
-    itemsize, chunk = np.dtype(dtype).itemsize, VECTOR_BYTES // np.dtype(dtype).itemsize
-    length = (tiles - 1) * 1024 * chunk + 1
-    line = ArrayLayout((lines, length), (length * itemsize, itemsize), np.dtype(dtype), VECTOR_BYTES)
-    plan = make_plan(Scan("sum", np.dtype(dtype), 1), {"input": line, "output": line})
-    step = next(step for step in plan.launches if step.kernel == "scan_carries")
-    aggregates = values((lines, tiles), dtype)
-
-    def launch(kernel: Kernel, schedule: Schedule) -> Any:
-        result = empty((lines, tiles + 1), np.dtype(dtype), uninitialised=True)
-        arguments = (device_array(aggregates), result, step.arguments[-1].packed())
-        kernel(step.grid, step.block, arguments, schedule=schedule)
-        return result[:, 1:]
-
-    return Launch(
-        name,
-        plan.source,
-        step.kernel,
-        launch,
-        lambda: (np.cumsum(aggregates, axis=1),),
-        constants=dict(plan.constants),
-        folder=LIBRARY,
+    return Call(
+        name, lambda make: function(make(source), make(offsets), dtype=dtype, **options), expected, device=device
     )
 
+
+#: Without bulk copies and barriers that count bytes, and with room for one stage.
+OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
 
 ROWS = [
     scan("a line in chunks", (99,), np.int32),
     scan("rows of one warp", (9, 97), np.int32),
-    scan("rows of two warps", (5, 129), np.int32),
-    scan("rows of four warps", (3, 500), np.int32),
-    scan("rows of eight warps", (3, 1001), np.int32),
-    scan("rows of eight warps, twice", (2, 1025), np.int32),
-    scan("rows of a whole tile", (2, 4096), np.int32),
-    scan("rows of a tile but one", (2, 1023), np.complex128),
-    scan("rows of a tile", (2, 1024), np.complex128),
-    scan("rows of a tile and one", (2, 1025), np.complex128),
-    scan("rows of two tiles and one", (3, 2049), np.complex128),
-    scan("rows of full tiles", (3, 4096), np.int64),
-    scan("rows of many tiles", (1, 20 * 2048 + 3), np.int64),
-    scan("rows backwards", (2, 4096), np.int64, reverse=True),
-    scan("rows backwards, not in chunks", (2, 4099), np.int64, reverse=True),
-    scan("rows exclusive", (1, 4097), np.float32, exclusive=True),
+    *(scan(f"lines of {rows} rows", (2, 32 * rows - 1), np.complex128) for rows in (2, 3, 4, 6, 8, 12, 16, 24, 32)),
+    *(scan(f"lines of {rows} rows", (2, 32 * rows), np.complex128) for rows in (36, 48, 64)),
+    scan("rows of a whole tile", (2, 8192), np.int32),
+    scan("rows backwards, not in chunks", (2, 4091), np.int64, reverse=True),
+    scan("rows exclusive", (1, 8190), np.float32, exclusive=True),
     scan("rows exclusive, backwards", (2, 2050), np.int64, exclusive=True, reverse=True),
     scan("rows with an initial value", (2, 2049), np.int64, include_initial=True),
-    scan("rows backwards with an initial value", (9, 40), np.int64, include_initial=True, reverse=True),
+    scan("rows backwards with an initial value", (9, 70), np.int64, include_initial=True, reverse=True),
     scan("rows of products", (1, 1025), np.complex128, operation="product"),
     scan("rows of halves", (1, 8193), np.float16),
-    scan("rows of bytes", (1, 16385), np.int8),
     scan("rows of bytes summed in int64", (2, 2049), np.int64, stored=np.int8),
     scan("rows shifted by a byte", (3, 600), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"),
     scan("rows shifted by an element", (3, 300), np.int64, pattern="offset by an element"),
@@ -233,32 +202,80 @@ ROWS = [
     scan("flattened", (40, 60), np.int32, axis=None, pattern="transposed"),
 ]
 
+SHORT_ROWS = [
+    scan("short lines", (300, 20), np.int64),
+    scan("short lines in chunks", (70, 32), np.int32),
+    scan("lines of three", (501, 3), np.int32),
+    scan("lines of three, backwards with an initial value", (90, 3), np.int64, include_initial=True, reverse=True),
+    scan("short lines of products, exclusive", (70, 6), np.complex128, operation="product", exclusive=True),
+    scan("short lines of every second", (40, 7), np.int32, pattern="every second"),
+]
+
+
+def twice(name: str, shape: tuple[int, ...], dtype: Any) -> Call:
+    """One call after the other: what the first leaves in the scratch must not disturb the second."""
+    source = values(shape, dtype)
+
+    def compute(make: AsArray) -> Any:
+        return tuple(cudml.cumsum(make(source), axis=-1, dtype=dtype) for _ in range(2))
+
+    return Call(name, compute, lambda: (np.cumsum(source, axis=-1, dtype=dtype),) * 2)
+
+
+LONG_ROWS = [
+    twice("linked tiles, twice", (1, 2 * 2048), np.complex128),
+    twice("long rows, twice", (1, 6 * 2048), np.complex128),
+    scan("long rows", (3, 4097), np.complex128),
+    scan("long rows of full tiles", (3, 8192), np.int64),
+    scan("long rows of many tiles", (1, 34 * 2048 + 3), np.complex128),
+    scan("long rows backwards", (2, 8200), np.int64, reverse=True),
+    scan("long rows backwards, not in chunks", (2, 8195), np.int64, reverse=True),
+    scan("long rows exclusive", (1, 12_290), np.int64, exclusive=True),
+    scan("long rows with an initial value", (2, 4099), np.int64, include_initial=True),
+    scan("long rows of products", (2, 4100), np.complex128, operation="product"),
+    scan("long rows of bytes", (1, 100_001), np.int8),
+    scan("long rows of bytes summed in int64", (1, 50_001), np.int64, stored=np.int8),
+    scan(
+        "long rows shifted by a byte", (2, 9000), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"
+    ),
+    scan("long rows shifted by an element", (2, 4501), np.int64, pattern="offset by an element"),
+    scan("long rows of every second", (2, 4500), np.int64, pattern="every second", out_pattern="every second"),
+    scan("long rows in place", (2, 4501), np.int64, out_pattern="same"),
+    scan("long rows on an old GPU", (2, 12_300), np.int64, device=OLD_GPU),
+]
+
+LINKED_TILES = [
+    scan("linked tiles", (1, 3 * 2048 - 5), np.complex128),
+    scan("linked tiles backwards", (1, 9000), np.int32, reverse=True),
+    scan("linked tiles, exclusive", (1, 8200), np.int64, exclusive=True),
+    scan("linked tiles with an initial value", (1, 4099), np.int64, include_initial=True, reverse=True),
+    scan("linked tiles of products", (1, 4100), np.complex128, operation="product"),
+    scan("linked tiles shifted by a byte", (1, 9000), np.int32, pattern="offset by a byte"),
+    scan("linked tiles in place", (1, 4501), np.int64, out_pattern="same"),
+    scan("linked tiles of bytes", (1, 70_001), np.int8),
+]
+
 SEGMENTED = [
     segmented("segments in a tile", 700, np.int32, [1, 1, 2, 31, 32, 33, 350, 699]),
-    segmented("segments over tiles", 9000, np.int32, [5, 4096, 4097, 8192, 8192, 8999]),
-    segmented("segments backwards", 4100, np.int64, [4, 2050, 2052, 2052, 4099], np.int64, reverse=True),
-    segmented("segments exclusive", 5000, np.int32, [904, 905, 4096], exclusive=True),
-    segmented("segments of products", 2100, np.int64, [1000, 2048], operation="product"),
+    segmented("segments over linked tiles", 18_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 17_999]),
+    segmented("segments over tiles", 26_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 25_999]),
+    segmented("segments backwards", 13_200, np.int64, [4, 4100, 9102, 9102, 13_199], np.int64, reverse=True),
+    segmented("segments exclusive", 9000, np.int32, [904, 905, 8192], exclusive=True),
+    segmented("segments of products", 4200, np.int64, [1000, 4096], operation="product"),
     segmented("many segments", 3000, np.int64, [*range(1, 3000, 3)], np.uint16),
+    segmented("many segments over tiles", 13_000, np.int64, [*range(1, 13_000, 3)], np.uint16),
+    segmented("segments on an old GPU", 17_000, np.int64, [5, 4096, 4097, 8192, 16_999], device=OLD_GPU),
 ]
 
 COLUMNS = [
     scan("columns", (200, 40), np.int64, axis=0),
-    scan("columns of two tiles", (2049, 9), np.int64, axis=0),
-    scan("columns of two tiles, exclusive", (2050, 8), np.int64, axis=0, exclusive=True),
+    scan("columns of two tiles", (4097, 9), np.int64, axis=0),
+    scan("columns of full tiles", (8192, 8), np.int64, axis=0),
+    scan("columns of two tiles, exclusive", (4098, 8), np.int64, axis=0, exclusive=True),
     scan("columns backwards", (65, 300), np.int32, axis=0, reverse=True),
     scan("columns with an initial value", (64, 257), np.int32, axis=0, include_initial=True),
-    scan("columns of products", (1025, 8), np.complex128, axis=0, operation="product"),
+    scan("columns of products", (2049, 8), np.complex128, axis=0, operation="product"),
     scan("columns inside", (3, 70, 50), np.int32, axis=1, pattern="every second line"),
-    scan("short lines", (300, 20), np.int64),
-]
-
-CARRIES = [
-    carries("carries of two tiles", 3, 2),
-    carries("carries of a block of tiles", 2, 1024),
-    carries("carries of two blocks of tiles", 2, 1025),
-    carries("carries of three blocks of tiles", 1, 2 * 1024 + 31, np.complex128),
-    carries("carries of a group of blocks", 1, 32 * 1024 + 1),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -560,5 +577,15 @@ PATTERNS = [
     idiom("store_fenced", "idioms_copies.cu", 1, 128, np.concatenate([np.arange(128), 1000 + np.arange(128)])),
 ]
 
-CALLS: list[Call] = [*ROWS, *SEGMENTED, *COLUMNS, *SMALL_GROUPS, *LARGE_GROUPS, *MODULI]
-CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *CARRIES, *PATTERNS]}
+CALLS: list[Call] = [
+    *ROWS,
+    *SHORT_ROWS,
+    *LONG_ROWS,
+    *LINKED_TILES,
+    *SEGMENTED,
+    *COLUMNS,
+    *SMALL_GROUPS,
+    *LARGE_GROUPS,
+    *MODULI,
+]
+CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}

@@ -209,7 +209,7 @@ def test_kernels_of_huge_cases_are_found_without_their_memory() -> None:
     from benchmarks.compile_ahead import kernels_of
 
     kernels = kernels_of((scan, case) for case in scan.CASES if case.group in ("beyond 2^31 elements", "segments"))
-    assert {source for source, _ in kernels} == {"scan.cu"}
+    assert {source for source, _ in kernels} == {"scan_stream.cu"}
     assert {"float"} < {dict(constants)["VALUE"] for _, constants in kernels}
 
 

@@ -13,7 +13,6 @@ from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Work
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
 F32 = np.dtype(np.float32)
-ALL_KERNELS = ("reduce_rows", "scan_carries", "scan_rows", "reduce_columns", "scan_columns")
 
 
 def layout(
@@ -94,14 +93,18 @@ def test_index_type_grows_with_offsets(reach, expected):
 @pytest.mark.parametrize(
     ("shape", "axis", "expected"),
     [
-        ((4096,), 0, ["scan_rows"]),
-        ((4097,), 0, ["reduce_rows", "scan_carries", "scan_rows"]),
-        ((300, 100), 1, ["scan_rows"]),
-        ((300, 30), 1, ["scan_columns"]),
-        ((300, 5000), 0, ["scan_columns"]),
-        ((5000, 300), 0, ["reduce_columns", "scan_carries", "scan_columns"]),
-        ((5000, 2), 0, ["reduce_rows", "scan_carries", "scan_rows"]),
-        ((3, 50, 7), None, ["scan_rows"]),
+        ((8192,), 0, ["scan_lines"]),
+        ((8193,), 0, ["scan_lines"]),
+        ((132 * 8192,), 0, ["scan_lines"]),
+        ((132 * 8192 + 1,), 0, ["scan_stream"]),
+        ((66, 16_385), 1, ["scan_stream"]),
+        ((300, 100), 1, ["scan_lines"]),
+        ((300, 64), 1, ["scan_short_lines"]),
+        ((300, 65), 1, ["scan_lines"]),
+        ((300, 8000), 0, ["scan_columns"]),
+        ((9000, 300), 0, ["reduce_columns", "scan_carries", "scan_columns"]),
+        ((9000, 2), 0, ["scan_lines"]),
+        ((3, 50, 7), None, ["scan_lines"]),
     ],
 )
 def test_kernels_of_a_scan(shape, axis, expected):
@@ -116,17 +119,67 @@ def test_an_empty_scan_launches_nothing(shape, axis):
 
 def test_an_empty_axis_still_gets_its_initial_value():
     plan = make_plan(Scan("sum", F32, 1, initial=True), {"input": layout((5, 0)), "output": layout((5, 1))})
-    assert kernels(plan) == ["scan_rows"]
+    assert kernels(plan) == ["scan_lines"]
+
+
+@pytest.mark.parametrize("rows", range(1, 65))
+def test_warps_and_rows_cover_a_line(rows):
+    found = constants(scan((128 * rows,)))
+    warps, rows_of_each = int(found["WARPS"]), int(found["ROWS"])
+    assert rows <= warps * rows_of_each <= 1.5 * rows
+    assert warps <= 16
+    assert rows_of_each <= 4
+
+
+@pytest.mark.parametrize(("length", "lanes"), [(1, 1), (4, 1), (5, 2), (9, 4), (32, 8), (33, 16), (64, 16)])
+def test_short_lines_share_a_row(length, lanes):
+    plan = scan((1000, length))
+    assert constants(plan)["LINE_LANES"] == str(lanes)
+    assert plan.launches[0].grid * 4 * int(constants(plan)["ROWS"]) * (32 // lanes) >= 1000
+
+
+def test_integers_stored_in_fewer_bytes_make_longer_chunks():
+    wide = layout((100, 50_000), "int64")
+    for stored, chunk in (("int8", 8), ("int16", 8), ("int32", 4), ("int64", 2)):
+        source = layout((100, 50_000), stored)
+        plan = make_plan(Scan("sum", wide.dtype, 1), {"input": source, "output": wide})
+        assert plan.launches[0].arguments[-1].values[2] == -(-50_000 // (64 * 32 * chunk))
+
+
+def test_blocks_of_a_stream_fill_the_gpu_and_no_more():
+    assert scan((2**28,)).launches[0].grid == H200.multiprocessors
+    assert scan((3, 45 * 8192)).launches[0].grid == H200.multiprocessors
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex128"])
+@pytest.mark.parametrize("kilobytes", [64, 99, 163, 227])
+def test_stages_fit_in_shared_memory(dtype, kilobytes):
+    line, offsets = layout((10**7,), dtype), layout((9,), "int64")
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    for spec in (Scan("sum", line.dtype, 0), SegmentedScan("sum", line.dtype)):
+        arrays = {"input": line, "output": line} | ({"offsets": offsets} if isinstance(spec, SegmentedScan) else {})
+        plan = make_plan(spec, arrays, device)
+        stages = int(constants(plan)["STAGES"])
+        assert stages >= 1
+        assert stages * 32 * 1024 <= plan.launches[0].shared_bytes < kilobytes * 1024
+        assert int(constants(plan)["MARKERS"]) <= stages
+        assert plan.launches[0].block <= 1024
 
 
 @pytest.mark.parametrize(
-    ("length", "warps", "rows"),
-    [(1, 1, 1), (129, 2, 1), (257, 4, 1), (513, 8, 1), (1025, 8, 2), (2049, 8, 4), (10**6, 8, 4)],
+    ("capability", "strides", "stored", "bulk"),
+    [
+        ((9, 0), 1, "float32", "1"),
+        ((8, 9), 1, "float32", "0"),
+        ((9, 0), 2, "float32", "0"),
+        ((9, 0), 1, "float64", "0"),
+    ],
 )
-def test_warps_and_rows_cover_a_line(length, warps, rows):
-    found = constants(scan((length,)))
-    assert (found["WARPS"], found["ROWS"]) == (str(warps), str(rows))
-    assert warps * rows * 32 * 4 >= min(length, 4096)
+def test_bulk_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, bulk):
+    source = layout((10**7,), stored, (strides,))
+    device = H200._replace(compute_capability=capability)
+    plan = make_plan(Scan("sum", F32, 0), {"input": source, "output": layout((10**7,))}, device)
+    assert constants(plan)["BULK"] == bulk
 
 
 def test_chunks_are_packed_only_where_dense_and_aligned():
@@ -162,8 +215,8 @@ def test_many_short_lines_need_no_64_bits():
 
 
 def test_workspace_holds_aggregates_and_carries_apart():
-    plan = scan((3, 10_000))
-    lines, tiles = 3, 3
+    plan = scan((10_000, 300), 0)
+    lines, tiles = 300, 2
     offsets = {a.offset for launch in plan.launches for a in launch.arguments if isinstance(a, Workspace)}
     low, high = sorted(offsets)
     assert low == 0
@@ -172,15 +225,15 @@ def test_workspace_holds_aggregates_and_carries_apart():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "item"), [("int8", 8), ("float16", 8), ("int64", 16), ("complex64", 16), ("complex128", 32)]
+    ("dtype", "words"), [("int8", 2), ("float16", 2), ("int64", 4), ("complex64", 4), ("complex128", 8)]
 )
-def test_a_segmented_carry_has_room_for_its_head(dtype, item):
+def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     line = layout((100_000,), dtype)
     plan = make_plan(
         SegmentedScan("product", line.dtype), {"input": line, "output": line, "offsets": layout((4,), "int64")}
     )
-    tiles = -(-100_000 // (1024 * (16 // line.dtype.itemsize)))
-    assert (2 * tiles + 1) * item <= plan.workspace_bytes < (2 * tiles + 1) * item + 16
+    tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
+    assert plan.scratch_bytes == 8 * (1 + tiles * words)
 
 
 # ---- normalization
@@ -242,11 +295,11 @@ def test_arrays_in_one_order_are_packed_whatever_the_order():
 
 
 def test_a_plan_prints_what_it_launches():
-    text = str(scan((3, 10_000)))
-    assert text.startswith("scan.cu: ")
+    text = str(scan((300, 10_000)))
+    assert text.startswith("scan_stream.cu: ")
     assert "VALUE=float" in text
-    assert "reduce_rows<<<9, 256>>>(input, workspace+0, offsets, {3, 10000, 3, 0, 0," in text
-    assert text.endswith("workspace: 96 bytes")
+    assert "scan_stream<<<132, 480, 229376>>>(input, output, offsets, scratch, {300, 10000, 2, 0, 0," in text
+    assert text.endswith("scratch: 4808 bytes")
 
 
 def test_a_plan_prints_its_memory():

@@ -17,6 +17,7 @@ from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES, LIBRARY, Case
 
 from cudml.plan.plan import Plan
+from cudml.plan.scan import LINE_SHARES
 from cudml.plan.shares import LANES, ROWS_OF_TILE, share_of
 
 if requirement():
@@ -55,6 +56,7 @@ def plans() -> list[Plan]:
     """Of all cases that call the library."""
     backend = PlansOnly()
     for case in CALLS:
+        backend.device = case.device
         case.results_of(backend)
     return backend.plans
 
@@ -72,12 +74,18 @@ def shares(plans: list[Plan], kernel: str) -> Iterator[tuple[int, int]]:
             yield int(constants["WARPS"]), int(constants["ROWS"])
 
 
-@pytest.mark.parametrize("kernel", ["scan_rows", "normalize_tile"])
-def test_cases_share_a_tile_in_every_way(kernel: str, plans: list[Plan]):
-    assert set(shares(plans, kernel)) == {share_of(rows * LANES, 1) for rows in range(1, ROWS_OF_TILE + 1)}
+def test_cases_share_a_group_in_every_way(plans: list[Plan]):
+    rows = range(1, ROWS_OF_TILE + 1)
+    assert set(shares(plans, "normalize_tile")) == {share_of(n * LANES, 1) for n in rows}
 
 
-@pytest.mark.parametrize("constant", ["REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "COLUMNS", "INPUT_PACKED"])
+def test_cases_share_a_line_in_every_way(plans: list[Plan]):
+    assert set(shares(plans, "scan_lines")) == {share for _, share in LINE_SHARES}
+
+
+@pytest.mark.parametrize(
+    "constant", ["REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "COLUMNS", "INPUT_PACKED", "BULK", "LINKED"]
+)
 def test_cases_take_every_branch(constant: str, plans: list[Plan]):
     values = {dict(plan.constants).get(constant) for plan in plans}
     assert values >= {"0", "1"}
@@ -85,4 +93,4 @@ def test_cases_take_every_branch(constant: str, plans: list[Plan]):
 
 def test_cases_take_tiles_of_every_number(plans: list[Plan]):
     """In one launch, and in three."""
-    assert {len(plan.launches) for plan in plans if plan.source == "scan.cu"} == {1, 3}
+    assert {len(plan.launches) for plan in plans if plan.source == "scan_columns.cu"} == {1, 3}

@@ -24,7 +24,7 @@ _ENOUGH_LINES = 8
 
 #: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
 #: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
-_LINE_SHARES = (
+LINE_SHARES = (
     *((rows, (1, rows)) for rows in (1, 2, 3, 4)),
     *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
     *((rows, (rows // 3, 3)) for rows in (36, 48)),
@@ -38,12 +38,14 @@ _LINES_WARPS = 4
 _SPREAD_ROWS = 4
 
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
-#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more warps are faster
-#: (2^29 float16: 86 % with few hands, 95 % with many; one segment: 62 and 82 %). With ordinary loaders there is no room
-#: for many.
-_FEW_HANDS, _MANY_HANDS = (4, 8), (8, 16)
+#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
+#: 2^29 float16 reaches 86 % with the first, 97 % with the second; one segment 62 and 95 % with the first and the third.
+_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8)}
 _HALVES = ("float16", "bfloat16")
-_MARKERS, _ORDINARY_LOADERS = 4, 4
+
+#: A marker finds the first segment of a tile in 5 looks at memory, which take longer than the tile.
+_MARKERS = 6
+_ORDINARY_LOADERS = 8
 
 #: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
 _MOST_STAGES = 12
@@ -211,9 +213,11 @@ def _plan_rows(
     device: DeviceProperties,
 ) -> Plan:
     if work.tiles > 1:
+        if work.lines * work.tiles <= device.multiprocessors:
+            return _plan_linked_tiles(spec, constants, work)
         return _plan_stream(spec, arrays, constants, work, device)
-    chunks = max(1, math.ceil(work.length / work.chunk))
-    if chunks <= LANES // 2 and not work.segmented:
+    chunks = math.ceil(work.length / work.chunk)
+    if 0 < chunks <= LANES // 2 and not work.segmented:
         return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length())
     return _plan_lines(constants, work)
 
@@ -221,21 +225,38 @@ def _plan_rows(
 def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Plan:
     """Several lines for each warp."""
     rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
-    shares = {"LINE_LANES": line_lanes, "LENGTH": work.length, "WARPS": 1, "ROWS": rows, "GROUPS": _LINES_WARPS}
+    shares = {
+        "LINE_LANES": line_lanes,
+        "LENGTH": work.length,
+        "WARPS": 1,
+        "ROWS": rows,
+        "GROUPS": _LINES_WARPS,
+    }
     grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
     launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
-    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+    return Plan("scan_lines.cu", constants_of(**constants, **shares, LINKED=0), (launch,))
 
 
 def _plan_lines(constants: _Constants, work: _Work) -> Plan:
     """Several warps for each line, or one."""
-    warps, rows = next(share for limit, share in _LINE_SHARES if work.rows <= limit)
+    warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
     groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
-    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups}
-    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "LINKED": 0}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: _Work) -> Plan:
+    """A block for each tile of a few lines."""
+    warps, rows = LINE_SHARES[-1][1]
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": 1, "LINKED": 1}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
+    launch = Launch("scan_lines", work.lines * work.tiles, warps * LANES, arguments)
+    return Plan(
+        "scan_lines.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=_scratch_bytes(spec, work)
+    )
 
 
 def _plan_stream(
@@ -254,8 +275,8 @@ def _plan_stream(
     if bulk and not constants["INPUT_PACKED"]:
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
-    busy = work.segmented or spec.dtype.name in _HALVES
-    adders, scanners = _MANY_HANDS if busy and bulk else _FEW_HANDS
+    halves = spec.dtype.name in _HALVES and bulk  # ordinary loaders leave no room for so many
+    adders, scanners = _HANDS["segments" if work.segmented else "halves" if halves else "plain"]
     buffers = 0 if constants["OUTPUT_PACKED"] else scanners * LANES * work.chunk * spec.dtype.itemsize
     stages = min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - 64) // (stage_bytes + rest))
     manned = {
@@ -271,8 +292,14 @@ def _plan_stream(
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     grid = min(tickets, device.multiprocessors)
     launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
-    words = 1 + tickets * math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
-    return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=8 * words)
+    scratch_bytes = _scratch_bytes(spec, work)
+    return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
+
+
+def _scratch_bytes(spec: Scan | SegmentedScan, work: _Work) -> int:
+    """kernels/stream.cuh: a word of tickets, and words with 32 bits of each tile's aggregate."""
+    words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
+    return 8 * (1 + work.lines * work.tiles * words)
 
 
 def _item_bytes(work: _Work, accumulator: int) -> int:
