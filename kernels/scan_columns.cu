@@ -514,7 +514,7 @@ __device__ void publish_bundles(const Work& work) {
 
 // The prefix of a column before a number of units. Blocks of units and of tiles are in registers; those of groups, which
 // change seldom, in shared memory.
-struct Fold {
+struct ColumnFold {
     GroupBlocks& of_groups;
     int column;
     bool first;  // of the lanes that have this column
@@ -573,7 +573,7 @@ template <int OF_LANE> __device__ Item folded_item(const Item (&item)[OF_LANE], 
 
 // Brings the fold of a column up to date with the units before one. By all lanes, of which some may have no column.
 // Where columns are few, several lanes have the same: each reads some of the words, and the first one folds them.
-__device__ void fold_to(const Work& work, Fold& fold, Index& bundles, Index strip, Index number, bool exists) {
+__device__ void fold_to(const Work& work, ColumnFold& fold, Index& bundles, Index strip, Index number, bool exists) {
     constexpr int TAIL = BUNDLE - 1, ALL = BUNDLES_AT_ONCE + TAIL, OF_LANE = (ALL + FOLDED_BY - 1) / FOLDED_BY;
     const Index bundle = number / BUNDLE;
     const int inside = static_cast<int>(number % BUNDLE);
@@ -613,7 +613,7 @@ __device__ void fold_units(const Work& work, int folder) {
     const int place = folder * LANES + lane_index(), last = COLUMNS - 1;
     const int column = FOLDED_BY > 1 ? place % COLUMNS : place < last ? place : last;
     const bool spare = place >= COLUMNS * FOLDED_BY;
-    Fold fold = {work.group_blocks, column, place < COLUMNS, {}, Prefix::nothing()};
+    ColumnFold fold = {work.group_blocks, column, place < COLUMNS, {}, Prefix::nothing()};
     Index strip = -1, bundles = 0;
     for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
