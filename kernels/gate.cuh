@@ -4,18 +4,21 @@
 
 #include "intrinsics.cuh"
 
-// The barriers of compute capability 9.0 and newer, which count the bytes of bulk copies too.
+// The barriers of compute capability 8.0 and newer, which wait for asynchronous copies too.
 struct HardwareGate {
     Mbarrier barrier;
 
     __device__ void init(unsigned arrivals) { mbarrier_init(&barrier, arrivals); }
     __device__ void arrive() { mbarrier_arrive(&barrier); }
 
-    // Arrives, and keeps the gate shut until `bytes` have come, which are a multiple of 16 as are the addresses.
+    // From 9.0 on: arrives, and keeps the gate shut until `bytes` have come, which are a multiple of 16 as are the addresses.
     __device__ void arrive_with_copy(void* to, const void* from, unsigned bytes) {
         mbarrier_arrive_expect(&barrier, bytes);
         bulk_load(to, from, bytes, &barrier);
     }
+
+    // Arrives when all copy_async of this thread so far are complete; it does not wait for that.
+    __device__ void arrive_after_copies() { copy_async_arrive(&barrier); }
 
     // Phases are waited for in turn: only the one before and the present one can be told apart.
     __device__ void wait(int phase) { mbarrier_wait(&barrier, phase & 1); }

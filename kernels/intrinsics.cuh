@@ -61,7 +61,8 @@ __device__ inline unsigned load_acquire_block(const unsigned* address) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Compute capability 9.0: barriers in shared memory that count arrivals and, for bulk copies, bytes.
+// Compute capability 8.0: copies from global to shared memory by single threads, and barriers in shared memory that count
+// arrivals and, from 9.0 on, the bytes of bulk copies.
 
 using Mbarrier = unsigned long long;
 
@@ -82,14 +83,36 @@ __device__ inline void mbarrier_arrive_expect(Mbarrier* barrier, unsigned bytes)
                  : "memory");
 }
 
+template <int BYTES> __device__ inline void copy_async(void* shared, const void* global) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
+    const unsigned to = shared_address(shared);
+    const size_t from = __cvta_generic_to_global(global);
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
+    }
+}
+
+// Arrives as soon as all copies that this thread has begun are complete.
+__device__ inline void copy_async_arrive(Mbarrier* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 // Whether the phase of this parity is complete; may sleep a while before it says no.
 __device__ inline bool mbarrier_try_wait(Mbarrier* barrier, unsigned parity) {
     unsigned complete;
+#if __CUDA_ARCH__ >= 900
+#define MBARRIER_LOOK "try_wait"
+#else
+#define MBARRIER_LOOK "test_wait"
+#endif
     asm volatile(
-        "{.reg .pred complete; mbarrier.try_wait.parity.shared.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete;}"
+        "{.reg .pred complete; mbarrier." MBARRIER_LOOK ".parity.shared.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete;}"
         : "=r"(complete)
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");
+#undef MBARRIER_LOOK
     return complete != 0;
 }
 
@@ -98,8 +121,15 @@ __device__ inline void mbarrier_wait(Mbarrier* barrier, unsigned parity) {
     }
 }
 
-// Makes initialised barriers visible to the copy engine.
-__device__ inline void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Makes initialised barriers visible to the copy engine, where there is one.
+__device__ inline void fence_mbarrier_init() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+// Between ordinary writes to shared memory and what the copy engine does there after the next barrier.
+__device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A copy from global to shared memory whose bytes `barrier` counts. Addresses and sizes are multiples of 16 bytes.
 __device__ inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {

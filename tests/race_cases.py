@@ -267,15 +267,33 @@ SEGMENTED = [
     segmented("segments on an old GPU", 17_000, np.int64, [5, 4096, 4097, 8192, 16_999], device=OLD_GPU),
 ]
 
-COLUMNS = [
-    scan("columns", (200, 40), np.int64, axis=0),
-    scan("columns of two tiles", (4097, 9), np.int64, axis=0),
-    scan("columns of full tiles", (8192, 8), np.int64, axis=0),
-    scan("columns of two tiles, exclusive", (4098, 8), np.int64, axis=0, exclusive=True),
-    scan("columns backwards", (65, 300), np.int32, axis=0, reverse=True),
-    scan("columns with an initial value", (64, 257), np.int32, axis=0, include_initial=True),
-    scan("columns of products", (2049, 8), np.complex128, axis=0, operation="product"),
+SHORT_COLUMNS = [
+    scan("short columns", (20, 67), np.int64, axis=0),
+    scan("short columns side by side", (3, 20, 64), np.float32, axis=1, reverse=True),
+    scan("short columns with an initial value", (31, 40), np.int32, axis=0, include_initial=True, reverse=True),
+    scan("columns", (200, 40), np.int32, axis=0),
+    scan("columns of some rows", (3, 250, 40), np.float64, axis=1, exclusive=True),
     scan("columns inside", (3, 70, 50), np.int32, axis=1, pattern="every second line"),
+]
+
+#: With so many blocks for one strip of columns, units are bundled.
+SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
+
+COLUMNS = [
+    scan("columns in boxes", (700, 160), np.float64, axis=0),
+    scan("columns in boxes, backwards", (2, 700, 66), np.float64, axis=1, reverse=True, exclusive=True),
+    scan("columns in narrow pieces", (1100, 67), np.int32, axis=0, include_initial=True),
+    scan(
+        "columns by elements", (700, 67), np.int32, axis=0, pattern="offset by a byte", out_pattern="offset by a byte"
+    ),
+    scan("columns on an old GPU", (700, 67), np.float16, axis=0, device=OLD_GPU),
+    scan("columns of products", (2500, 16), np.complex128, axis=0, operation="product"),
+    scan("columns of three, backwards", (3, 5001, 3), np.int32, axis=1, reverse=True),
+    scan("columns of many units", (9000, 8), np.float32, axis=0),
+    scan("columns in place", (1200, 64), np.float32, axis=0, out_pattern="same"),
+    scan("columns of groups", (140_000, 2), np.complex128, axis=0),
+    scan("columns in bundles", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
+    scan("columns in boxes and bundles", (3000, 30), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -583,6 +601,7 @@ CALLS: list[Call] = [
     *LONG_ROWS,
     *LINKED_TILES,
     *SEGMENTED,
+    *SHORT_COLUMNS,
     *COLUMNS,
     *SMALL_GROUPS,
     *LARGE_GROUPS,

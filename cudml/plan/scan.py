@@ -11,16 +11,15 @@ import numpy as np
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
-from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, Workspace, constants_of
+from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
+from cudml.plan.scan_columns import plan_columns
 from cudml.plan.spec import Scan, SegmentedScan
 
 LANES = 32
 TILE_ROWS = 64
 
-_COLUMNS_BLOCK = 256
-
 #: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
-#: what they load.
+#: what they load, unless these are all there are.
 _ENOUGH_LINES = 8
 
 #: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
@@ -65,7 +64,7 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if arrays["output"].size == 0:
         return Plan("scan_lines.cu", constants_of(**constants), ())
     if _columns_are_better(work, arrays["input"], arrays["output"]):
-        return _plan_columns(spec, constants, work)
+        return plan_columns(spec, arrays, constants, work, device)
     return _plan_rows(spec, arrays, constants, work, device)
 
 
@@ -198,7 +197,10 @@ def _dense(layout: ArrayLayout, axis: Dims) -> bool:
 
 def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -> bool:
     """Whether each thread should walk down a line of its own, because the lines lie side by side."""
-    if work.axis is None or work.lines < _ENOUGH_LINES:
+    if work.axis is None or work.lines < 2:
+        return False
+    neighbours = source.shape[work.line_axes[-1]] * source.dtype.itemsize
+    if work.lines < _ENOUGH_LINES and step(work.axis, source) != neighbours:
         return False
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
 
@@ -309,28 +311,3 @@ def _stage_rest_bytes(work: _Work, accumulator: int) -> int:
     """kernels/scan_stream.cu: struct Stage, which comes beside the tile."""
     heads = TILE_ROWS * LANES * work.chunk // 8 if work.segmented else 4
     return (TILE_ROWS + 1) * _item_bytes(work, accumulator) + heads + _STAGE_EXTRA_BYTES
-
-
-def _plan_columns(spec: Scan, constants: _Constants, work: _Work) -> Plan:
-    grid = math.ceil(work.lines * work.tiles / _COLUMNS_BLOCK)
-    carries = _Carries(spec, work)
-    arguments = (Pointer("input"), Pointer("output"), carries.carries, work.geometry)
-    scan = Launch("scan_columns", grid, _COLUMNS_BLOCK, arguments)
-    if work.tiles == 1:
-        return Plan("scan_columns.cu", constants_of(**constants), (scan,))
-    reduce = Launch("reduce_columns", grid, _COLUMNS_BLOCK, (Pointer("input"), carries.aggregates, work.geometry))
-    return Plan("scan_columns.cu", constants_of(**constants), (reduce, carries.launch, scan), carries.nbytes)
-
-
-class _Carries:
-    """The launch between the two passes over long columns, and its place in the workspace."""
-
-    def __init__(self, spec: Scan, work: _Work) -> None:
-        item = accumulator_bytes(spec.dtype)
-        aggregates = work.lines * work.tiles * item
-        aggregates += -aggregates % VECTOR_BYTES
-        self.nbytes = aggregates + work.lines * (work.tiles + 1) * item
-        self.aggregates = Workspace(0)
-        self.carries = Workspace(aggregates)
-        grid = math.ceil(work.lines * LANES / _COLUMNS_BLOCK)
-        self.launch = Launch("scan_carries", grid, _COLUMNS_BLOCK, (self.aggregates, self.carries, work.geometry))

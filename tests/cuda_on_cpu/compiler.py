@@ -37,6 +37,7 @@ _COMMON = (
 _RUNTIME = (*(flag for flag in _COMMON if flag != "-fno-exceptions"), "-O2")
 _KERNEL = (
     *_COMMON,
+    "-fno-tree-slp-vectorize",  # GCC 12 makes vfmaddsub of complex products in spite of -ffp-contract=off
     "-mtls-dialect=gnu",
     "-fno-extern-tls-init",
     "-Wno-attributes",
