@@ -246,28 +246,35 @@ struct Segments {
         return REVERSE ? length - offset(count - number) : offset(number);
     }
 
-    // The first segment that starts at `element` or later. By all lanes of a warp, which look at 256 places at a time:
-    // each look waits for memory, and 3 of them find one of 2^24 segments where halving takes 24.
+    // The first segment that starts at `element` or later. By all lanes of a warp, which look at 32 places at a time:
+    // each look waits for memory, and takes the longer the more of it is touched.
     __device__ Index first_from(Index element, Index length) const {
-        constexpr int PLACES = 8;
         Index low = 0, high = count;  // it is one of low ... high
+        look_near(element, length, low, high);
         while (low < high) {
-            const Index step = (high - low + PLACES * LANES - 1) / (PLACES * LANES);
-            bool before[PLACES];
-#pragma unroll
-            for (int k = 0; k < PLACES; k++) {
-                const Index place = low + (lane_index() * PLACES + k) * step;
-                before[k] = place < high && start(place, length) < element;
-            }
-            int passed = 0;
-#pragma unroll
-            for (int k = 0; k < PLACES; k++) passed += __popc(__ballot_sync(ALL_LANES, before[k]));
+            const Index step = (high - low + LANES - 1) / LANES;
+            const Index place = low + lane_index() * step;
+            const bool before = place < high && start(place, length) < element;
+            const int passed = __popc(__ballot_sync(ALL_LANES, before));
             if (passed == 0) return low;
             const Index last_before = low + (passed - 1) * step;
             high = passed * step < high - low ? low + passed * step : high;
             low = last_before + 1;
         }
         return low;
+    }
+
+    // A look at where it would be if segments were of one length. Where they are random, it is as far from there as the
+    // root of their number: then two looks more find it, however many there are.
+    __device__ void look_near(Index element, Index length, Index& low, Index& high) const {
+        const double guess = static_cast<double>(element) / static_cast<double>(length) * static_cast<double>(count);
+        const Index step = static_cast<Index>(sqrtf(static_cast<float>(count)) / 4) + 1;
+        const Index first = static_cast<Index>(guess) - LANES / 2 * step, place = first + lane_index() * step;
+        const bool before = place < 0 || (place < count && start(place, length) < element);
+        const int passed = __popc(__ballot_sync(ALL_LANES, before));
+        const Index last_before = first + (passed - 1) * step, next = last_before + step;
+        if (passed > 0 && last_before >= 0) low = last_before + 1;
+        if (passed < LANES && next < high) high = next > low ? next : low;
     }
 };
 

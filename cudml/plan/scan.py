@@ -43,7 +43,7 @@ _SPREAD_ROWS = 4
 _HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8)}
 _HALVES = ("float16", "bfloat16")
 
-#: A marker finds the first segment of a tile in 3 looks at memory, which take longer than the tile.
+#: A marker finds the first segment of a tile in 3 looks at memory or more, which take longer than the tile.
 _MARKERS = 6
 _ORDINARY_LOADERS = 8
 
@@ -78,7 +78,7 @@ def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout], dev
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
     """The array as lines, and how they are cut into tiles."""
 
     lines: int
@@ -128,7 +128,7 @@ def _chunk(stored: np.dtype, value: np.dtype) -> int:
 
 def _cut(
     spec: Scan | SegmentedScan, source: ArrayLayout, output: ArrayLayout, offsets: ArrayLayout | None = None
-) -> _Work:
+) -> Work:
     axis = spec.axis if isinstance(spec, Scan) else 0
     chunk = _chunk(source.dtype, spec.dtype)
     if axis is None:
@@ -140,7 +140,7 @@ def _cut(
         line_axes = outer_to_inner((i for i in range(len(source.shape)) if i != axis), source, output)
         lines, length = math.prod(source.shape[i] for i in line_axes), source.shape[axis]
         input_axis, output_axis = collapse(source, (axis,)), collapse(output, (axis,))
-    return _Work(
+    return Work(
         lines=lines,
         length=length,
         tiles=max(1, math.ceil(length / (TILE_ROWS * LANES * chunk))),
@@ -157,7 +157,7 @@ def _cut(
     )
 
 
-def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work: _Work, initial: bool) -> _Constants:
+def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work: Work, initial: bool) -> _Constants:
     """Those of kernels/scan.cuh."""
     source, output, offsets = arrays["input"], arrays["output"], arrays.get("offsets")
     return {
@@ -183,7 +183,7 @@ def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work:
     }
 
 
-def _packed(layout: ArrayLayout, axis: Dims, work: _Work, reverse: bool) -> bool:
+def _packed(layout: ArrayLayout, axis: Dims, work: Work, reverse: bool) -> bool:
     """Whether every whole chunk lies dense and aligned, so that one access moves it."""
     chunk_bytes = work.chunk * layout.dtype.itemsize
     ends_on_chunk = not reverse or work.length % work.chunk == 0
@@ -195,7 +195,7 @@ def _dense(layout: ArrayLayout, axis: Dims) -> bool:
     return axis.rank == 1 and axis.strides[0] == layout.dtype.itemsize
 
 
-def _columns_are_better(work: _Work, source: ArrayLayout, output: ArrayLayout) -> bool:
+def _columns_are_better(work: Work, source: ArrayLayout, output: ArrayLayout) -> bool:
     """Whether each thread should walk down a line of its own, because the lines lie side by side."""
     if work.axis is None or work.lines < 2:
         return False
@@ -209,7 +209,7 @@ def _plan_rows(
     spec: Scan | SegmentedScan,
     arrays: dict[str, ArrayLayout],
     constants: _Constants,
-    work: _Work,
+    work: Work,
     device: DeviceProperties,
 ) -> Plan:
     if work.tiles > 1:
@@ -222,7 +222,7 @@ def _plan_rows(
     return _plan_lines(constants, work)
 
 
-def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Plan:
+def _plan_short_lines(constants: _Constants, work: Work, line_lanes: int) -> Plan:
     """Several lines for each warp."""
     rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
     shares = {
@@ -238,7 +238,7 @@ def _plan_short_lines(constants: _Constants, work: _Work, line_lanes: int) -> Pl
     return Plan("scan_lines.cu", constants_of(**constants, **shares, LINKED=0), (launch,))
 
 
-def _plan_lines(constants: _Constants, work: _Work) -> Plan:
+def _plan_lines(constants: _Constants, work: Work) -> Plan:
     """Several warps for each line, or one."""
     warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
     groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
@@ -248,7 +248,7 @@ def _plan_lines(constants: _Constants, work: _Work) -> Plan:
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
 
 
-def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: _Work) -> Plan:
+def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: Work) -> Plan:
     """A block for each tile of a few lines."""
     warps, rows = LINE_SHARES[-1][1]
     shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": 1, "LINKED": 1}
@@ -263,7 +263,7 @@ def _plan_stream(
     spec: Scan | SegmentedScan,
     arrays: dict[str, ArrayLayout],
     constants: _Constants,
-    work: _Work,
+    work: Work,
     device: DeviceProperties,
 ) -> Plan:
     """An assembly line in every multiprocessor, which takes tile after tile of all lines."""
@@ -296,18 +296,18 @@ def _plan_stream(
     return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
 
 
-def _scratch_bytes(spec: Scan | SegmentedScan, work: _Work) -> int:
+def _scratch_bytes(spec: Scan | SegmentedScan, work: Work) -> int:
     """kernels/stream.cuh: a word of tickets, and words with 32 bits of each tile's aggregate."""
     words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
     return 8 * (1 + work.lines * work.tiles * words)
 
 
-def _item_bytes(work: _Work, accumulator: int) -> int:
+def _item_bytes(work: Work, accumulator: int) -> int:
     """kernels/scan.cuh: struct Headed is a value and an int, padded to twice the larger of the two."""
     return 2 * max(accumulator, 4) if work.segmented else accumulator
 
 
-def _stage_rest_bytes(work: _Work, accumulator: int) -> int:
+def _stage_rest_bytes(work: Work, accumulator: int) -> int:
     """kernels/scan_stream.cu: struct Stage, which comes beside the tile."""
     heads = TILE_ROWS * LANES * work.chunk // 8 if work.segmented else 4
     return (TILE_ROWS + 1) * _item_bytes(work, accumulator) + heads + _STAGE_EXTRA_BYTES
