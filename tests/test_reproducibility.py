@@ -1,0 +1,212 @@
+"""Scans give the same bits whatever else the GPU does, however many blocks take part, wherever the arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+
+on_gpu = [pytest.mark.backend("cuda"), pytest.mark.xdist_group("gpu")]
+
+#: By name what is scanned: an assembly line over one line and over rows, linked tiles, columns, segments.
+SCANS: dict[str, tuple[tuple[int, ...], int]] = {
+    "a line": ((3_000_001,), 0),
+    "linked tiles": ((300_001,), 0),
+    "rows": ((301, 20_001), 1),
+    "columns": ((20_001, 70), 0),
+    "narrow columns": ((200_001, 3), 0),
+    "columns inside": ((5, 3001, 64), 1),
+}
+
+
+def small(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A size for the CPU executor, of several tiles still."""
+    return tuple(max(2, n // 20) if n > 50_000 else n // 2 if n > 5000 else n // 8 if n > 300 else n for n in shape)
+
+
+def values(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng([7, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def bits(xp: Any, array: Any) -> np.ndarray:
+    return xp.to_numpy(array).view(np.uint32)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("name", SCANS)
+def test_the_number_of_blocks_has_no_part_in_the_result(name: str, xp: Any):
+    shape, axis = SCANS[name]
+    a = xp.asarray(values(small(shape) if xp.name == "emulated" else shape))
+    results = []
+    for multiprocessors in (1, 7) if xp.name == "emulated" else (1, 2, 5, 37, 132):
+        with xp.planned_for(multiprocessors=multiprocessors):
+            results.append(bits(xp, cudml.cumsum(a, axis=axis)))
+    assert all((result == results[0]).all() for result in results)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("name", SCANS)
+def test_older_gpus_give_the_same_bits(name: str, xp: Any):
+    shape, axis = SCANS[name]
+    a = xp.asarray(values(small(shape) if xp.name == "emulated" else shape))
+    expected = bits(xp, cudml.cumsum(a, axis=axis))
+    for capability, shared_bytes in (((7, 5), 65_536), ((8, 6), 101_376)):
+        with xp.planned_for(compute_capability=capability, shared_bytes_per_block=shared_bytes):
+            assert (bits(xp, cudml.cumsum(a, axis=axis)) == expected).all()
+
+
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.backend("cuda", "emulated")
+def test_alignment_and_strides_have_no_part_in_the_result(name: str, xp: Any):
+    shape, axis = SCANS[name]
+    source = values(small(shape) if xp.name == "emulated" else shape)
+    expected = bits(xp, cudml.cumsum(xp.asarray(source), axis=axis))
+    padded = np.zeros((*source.shape[:-1], source.shape[-1] + 3), np.float32)
+    padded[..., 1:-2] = source
+    spread = np.repeat(source, 2, axis=-1)
+    turned = np.ascontiguousarray(source.T)
+    views = (xp.asarray(padded)[..., 1:-2], xp.asarray(spread)[..., ::2], xp.asarray(turned).T)
+    for view in views:
+        assert (bits(xp, cudml.cumsum(view, axis=axis)) == expected).all()
+
+
+@pytest.mark.parametrize("operation", [cudml.cumsum, cudml.cumprod], ids=lambda operation: operation.__name__)
+@pytest.mark.backend("cuda", "emulated")
+def test_a_line_of_a_matrix_gives_the_bits_of_that_line_alone(operation: Callable[..., Any], xp: Any):
+    matrix = 1 + values((40, 9001)) / 100
+    rows = bits(xp, operation(xp.asarray(matrix), axis=1))
+    columns = bits(xp, operation(xp.asarray(np.ascontiguousarray(matrix.T)), axis=0))
+    assert (rows == columns.T).all()
+    assert (rows[7] == bits(xp, operation(xp.asarray(matrix[7])))).all()
+
+
+class TestUnderLoad:
+    pytestmark = on_gpu
+
+    @pytest.mark.parametrize("name", [*SCANS, "segments"])
+    def test_a_thousand_runs_agree(self, name: str, xp: Any):
+        import cupy
+
+        scan = scans_of(name)
+        expected = scan().view(cupy.uint32)
+        different = cupy.zeros((), cupy.int64)
+        with busy_streams():
+            for _ in range(1000):
+                different += (scan().view(cupy.uint32) != expected).any()
+        assert int(different) == 0
+
+    def test_scans_on_several_streams_at_once(self, xp: Any):
+        import cupy
+
+        calls = [scans_of(name) for name in SCANS]
+        expected = [call() for call in calls]
+        cupy.cuda.Device().synchronize()
+        streams = [cupy.cuda.Stream(non_blocking=True) for _ in calls]
+        results: list[list[Any]] = []
+        for _ in range(30):
+            results.append([])
+            for stream, call in zip(streams, calls, strict=True):
+                with stream:
+                    results[-1].append(call())
+        cupy.cuda.Device().synchronize()
+        for found in results:
+            assert all(bool((a == b).all()) for a, b in zip(found, expected, strict=True))
+
+    def test_a_graph_is_replayed_back_to_back(self, xp: Any):
+        import cupy
+
+        calls = [scans_of(name) for name in SCANS]
+        expected = [call() for call in calls]
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            for call in calls:
+                call()
+            stream.begin_capture()
+            results = [call() for call in calls]
+            graph = stream.end_capture()
+            for _ in range(50):
+                graph.launch(stream)
+            stream.synchronize()
+        assert all(bool((a == b).all()) for a, b in zip(results, expected, strict=True))
+
+    def test_scans_end_while_another_kernel_holds_half_of_the_gpu(self, xp: Any):
+        import cupy
+
+        calls = [scans_of(name) for name in SCANS]
+        expected = [call() for call in calls]
+        cupy.cuda.Device().synchronize()
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with spinning_kernel(cupy.cuda.Device().attributes["MultiProcessorCount"] // 2) as still_spins, stream:
+            results = [call() for call in calls]
+            stream.synchronize()
+            assert still_spins()
+        assert all(bool((a == b).all()) for a, b in zip(results, expected, strict=True))
+
+
+def scans_of(name: str) -> Callable[[], Any]:
+    """A call whose result is a flat array of float32."""
+    import cupy
+
+    if name == "segments":
+        a = cupy.asarray(values((2_000_003,)))
+        offsets = cupy.asarray(np.unique(np.r_[0, np.random.default_rng(3).integers(0, a.size, 5000), a.size]))
+        return lambda: cudml.segmented_cumsum(a, offsets)
+    shape, axis = SCANS[name]
+    a = cupy.asarray(values(shape))
+    return lambda: cudml.cumsum(a, axis=axis).ravel()
+
+
+@contextmanager
+def busy_streams() -> Iterator[None]:
+    """Two other streams copy and compute all the while."""
+    import cupy
+
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    arrays = [cupy.ones(1 << 24, cupy.float32) for _ in streams]
+    for stream, array in zip(streams, arrays, strict=True):
+        with stream:
+            for _ in range(3000):
+                array *= 1.0001
+    yield
+    for stream in streams:
+        stream.synchronize()
+
+
+SPIN = r"""
+extern "C" __global__ void spin(volatile int* stop) {
+    extern __shared__ int most_of_it[];
+    most_of_it[threadIdx.x] = 0;
+    while (*stop == 0) {}
+    atomicAdd(const_cast<int*>(stop), 1);
+}
+"""
+
+
+@contextmanager
+def spinning_kernel(blocks: int) -> Iterator[Callable[[], bool]]:
+    """A kernel of blocks that leave no room beside them, until the context ends; gives whether it still runs."""
+    import cupy
+
+    kernel = cupy.RawKernel(SPIN, "spin")
+    shared_bytes = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    kernel.max_dynamic_shared_size_bytes = shared_bytes
+    stop = cupy.zeros((), cupy.int32)
+    cupy.cuda.Device().synchronize()
+    spinning, setting = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    with spinning:
+        kernel((blocks,), (1024,), (stop,), shared_mem=shared_bytes)
+    started = cupy.cuda.Event()
+    started.record(spinning)
+    try:
+        yield lambda: not started.done
+    finally:
+        one = np.array(1, np.int32)
+        cupy.cuda.runtime.memcpyAsync(
+            stop.data.ptr, one.ctypes.data, 4, cupy.cuda.runtime.memcpyHostToDevice, setting.ptr
+        )
+        cupy.cuda.Device().synchronize()
