@@ -257,6 +257,7 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
     for (int row = 0; row < ROWS; row++) {
         const char* from = unit.input + unit.lowest(row, work.g.length) * step;
         const int bytes = unit.steps_of(row) * PITCH;
+#pragma unroll 1  // as in copy_box
         for (int i = thread * COPY_BYTES; i < bytes; i += THREADS * COPY_BYTES) {
             copy_async<COPY_BYTES>(row_of_stage(data, row) + i, from + i);
         }
@@ -273,13 +274,13 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
     const char* from = unit.input + place + work.g.input_axis.offset(along(unit.begin() + first, work.g.length));
     char* to = data + place + first * PITCH;
 #pragma unroll 1
-    for (int row = 0; row < ROWS; row++) {
-        const int steps = unit.steps_of(row);
-        if (steps == ROW) {
+    for (int left = unit.count - first; left > -first; left -= ROW) {
+        if (left + first >= ROW) {
 #pragma unroll
             for (int i = 0; i < ROW; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
         } else {
-            for (int i = 0; first + i < steps; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
+#pragma unroll 1  // unrolled, ptxas 13.0 went one copy too far, and read behind the array
+            for (int i = 0; i < left; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
         }
         from += ROW * step;
         to += ROW_BYTES + SPREAD;

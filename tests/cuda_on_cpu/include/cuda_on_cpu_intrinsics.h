@@ -79,7 +79,8 @@ inline void mbarrier_expect(Mbarrier* barrier, unsigned bytes,
                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::mbarrier_expect(barrier, bytes, where);
 }
-// On a GPU the arrival comes later, and the thread goes on at once. Here it waits: one of the ways in which it may happen.
+// On a GPU the arrival comes later, and the thread goes on at once. Here it waits: one of the ways in which it may
+// happen.
 inline void copy_async_arrive(Mbarrier* barrier, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::commit_copies(where);
     cuda_on_cpu::wait_for_copies(0, where);

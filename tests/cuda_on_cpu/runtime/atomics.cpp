@@ -17,8 +17,8 @@ const char* name_of(Access access) {
     }
 }
 
-// A warp may wait for several words, and vote on whether all are there: no thread then loads one word twice in a row, and
-// no other warp would ever have its turn. So every so often a load gives way whatever it loads.
+// A warp may wait for several words, and vote on whether all are there: no thread then loads one word twice in a row,
+// and no other warp would ever have its turn. So every so often a load gives way whatever it loads.
 constexpr uint64_t LOADS_IN_A_ROW = 64;
 uint64_t loads;
 
