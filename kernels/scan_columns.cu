@@ -279,7 +279,7 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
 #pragma unroll
             for (int i = 0; i < ROW; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
         } else {
-#pragma unroll 1  // unrolled, ptxas 13.0 went one copy too far, and read behind the array
+#pragma unroll 1  // unrolled by NVRTC 13.0 it went on behind the end of the array
             for (int i = 0; i < left; i += DOWN) copy_async<COPY_BYTES>(to + i * PITCH, from + i * step);
         }
         from += ROW * step;
