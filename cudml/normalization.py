@@ -19,7 +19,14 @@ from cudml.arguments import (
     kind_of,
 )
 from cudml.backend import Backend, backend_of
-from cudml.memory import check_is_array, check_no_overlap, check_no_partial_overlap, check_output, check_same_device
+from cudml.memory import (
+    check_is_array,
+    check_no_overlap,
+    check_no_partial_overlap,
+    check_output,
+    check_same_device,
+    order_of_axes,
+)
 from cudml.plan.activation import PARAMETERS, Activation
 from cudml.plan.spec import Moments, Normalization
 
@@ -71,7 +78,8 @@ def mean_variance_normalization(
     `scale` and `bias` are numbers or arrays of floats that broadcast to the shape of `x`; each may be left out. Without
     `normalize_variance` nothing is divided. `activation` is one of the names in `cudml.plan.activation.PARAMETERS`,
     with its default parameters, or one of the activation descs of `cudml.dml`. The result has the type of `x` (float64
-    for bool and integers). `out` takes the result, converted to its own float type; it may be `x` itself.
+    for bool and integers); its axes lie in memory in the order of those of `x`. `out` takes the result, converted to its
+    own float type; it may be `x` itself.
 
     Raises AxisError when `x` has no such axis; ValueError for an axis named twice, a scale or bias that does not
     broadcast, an epsilon that is negative or NaN, an unknown activation, an `out` of another shape, or that overlaps
@@ -274,7 +282,8 @@ class _Call:
                     f"{name} has shape {tuple(value.shape)}, which does not broadcast to x's shape {tuple(x.shape)}"
                 )
             arrays[role] = value
-        arrays["output"] = self.backend.empty(tuple(x.shape), self.dtype, x) if out is None else out
+        order = None if out is not None else order_of_axes(x.shape, x.strides)
+        arrays["output"] = self.backend.empty(tuple(x.shape), self.dtype, x, order) if out is None else out
         spec = Normalization(axes, self.normalize_variance, self.epsilon, self.activation)
         self.backend.run(spec, arrays)
         return arrays["output"] if out is None else self.given_out

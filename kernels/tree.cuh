@@ -27,12 +27,13 @@ template <int WIDTH = LANES, typename Item> __device__ Item warp_prefix(Item ite
 }
 
 // The aggregates of COUNT rows, a power of two, of which each lane has a chunk: lane i gets that of row i % COUNT. In each
-// step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT.
-template <int COUNT, typename Item> __device__ Item row_aggregates(Item (&item)[COUNT]) {
+// step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT. With a WIDTH
+// the same for each WIDTH neighbouring lanes; of more rows than that, item[k] is the aggregate of row k * WIDTH + i % WIDTH.
+template <int COUNT, int WIDTH = LANES, typename Item> __device__ Item row_aggregates(Item (&item)[COUNT]) {
     const int lane = lane_index();
     int rows = COUNT;
 #pragma unroll
-    for (int half = 1; half < LANES; half *= 2) {
+    for (int half = 1; half < WIDTH; half *= 2) {
         const bool right = lane & half;
         rows = rows > 1 ? rows / 2 : 1;
 #pragma unroll

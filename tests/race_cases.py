@@ -379,33 +379,55 @@ def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
 
 
 SMALL_GROUPS = [
+    normalization("groups of one element", (70, 1), np.float32, (1,)),
+    normalization("groups of a chunk", (300, 3), np.float32, (1,)),
+    normalization("groups of two lanes", (70, 8), np.float32, (1,)),
+    normalization("groups of five lanes", (31, 18), np.float32, (1,), "every second"),
+    normalization("groups of sixteen lanes", (33, 64), np.float32, (1,)),
     normalization("groups of one warp", (9, 100), np.float32, (1,)),
-    normalization("groups of two warps", (5, 129), np.float32, (1,)),
-    normalization("groups of four warps", (3, 500), np.float32, (1,)),
-    normalization("groups of eight warps", (2, 1001), np.float32, (1,)),
-    normalization("groups of eight warps, twice", (2, 1025), np.float32, (1,)),
-    normalization("groups of a tile", (2, 2048), np.float64, (1,)),
+    normalization("groups of two rows", (5, 129), np.float32, (1,)),
+    normalization("groups of four rows", (3, 500), np.float32, (1,)),
+    normalization("groups of two warps", (3, 1000), np.float32, (1,)),
+    normalization("groups of three warps", (3, 1537), np.float32, (1,)),
+    normalization("groups of sixteen warps", (2, 4096), np.float64, (1,)),
+    normalization("groups of more rows", (2, 4099), np.float64, (1,)),
     normalization("groups in place", (3, 600), np.float32, (1,), out="same"),
+    normalization("groups of a warp in place", (9, 100), np.float32, (1,), out="same"),
     normalization("groups of halves", (2, 1500), np.float16, (1,)),
     normalization("groups shifted by a byte", (3, 150), np.float32, (1,), "offset by a byte", "offset by a byte"),
     normalization("groups over two axes", (4, 6, 50), np.float32, (0, 2)),
     affine("layer norm", (5, 70), "layer_norm"),
+    affine("layer norm of whole chunks", (5, 160), "layer_norm"),
     affine("group norm", (2, 6, 9), "group_norm"),
     affine("batch norm", (2, 3, 130), "batch_norm"),
     scaled_by_numbers("scale and bias as numbers", (3, 200)),
     moments("moments", (3, 90), np.float32, 1, correction=1),
+    moments("moments of short groups", (37, 9), np.float32, 1),
+]
+
+SMALL_COLUMNS = [
+    normalization("short columns", (7, 300), np.float32, (0,)),
+    normalization("columns of two spans", (9, 80), np.float32, (0,)),
+    normalization("columns of a block", (130, 70), np.float32, (0,)),
+    normalization("columns of more rows", (600, 36), np.float32, (0,)),
+    normalization("columns in place", (90, 40), np.float32, (0,), out="same"),
+    normalization("columns of halves", (70, 24), np.float16, (0,)),
+    normalization("columns not side by side", (90, 33), np.float32, (0,), "every second", "every second"),
+    normalization("columns over two axes", (3, 5, 7, 8), np.float32, (0, 2)),
+    affine("batch norm in columns", (90, 40), "batch_norm"),
+    affine("group norm in columns", (3, 64, 2), "group_norm"),
+    moments("moments of columns", (90, 37), np.float32, 0),
 ]
 
 LARGE_GROUPS = [
-    normalization("large groups", (3, 2049), np.float64, (1,)),
-    normalization("large groups in place", (1, 4097), np.float32, (1,), out="same"),
-    moments("moments of many tiles", (3, 4100), np.float64, 1),
-    moments("moments of more tiles than lanes", (1, 33 * 2048 + 1), np.float64, 1),
+    normalization("large groups", (3, 8193), np.float64, (1,)),
+    normalization("large groups in place", (1, 17000), np.float32, (1,), out="same"),
+    moments("moments of many tiles", (3, 12300), np.float64, 1),
+    moments("moments of more tiles than a warp takes", (1, 257 * 4096 + 1), np.float64, 1),
     moments("moments of nothing", (3, 0), np.float64, 1),
-    normalization("groups in columns", (80, 40), np.float32, (0,)),
-    moments("large groups in columns", (2049, 33), np.float64, 0),
-    normalization("short groups", (300, 7), np.float32, (1,)),
-    affine("batch norm in columns", (90, 40), "batch_norm"),
+    normalization("large columns", (2049, 9), np.float32, (0,)),
+    normalization("large columns in place", (1025, 33), np.float32, (0,), out="same"),
+    moments("moments of large columns", (2049, 33), np.float64, 0),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -604,6 +626,7 @@ CALLS: list[Call] = [
     *SHORT_COLUMNS,
     *COLUMNS,
     *SMALL_GROUPS,
+    *SMALL_COLUMNS,
     *LARGE_GROUPS,
     *MODULI,
 ]

@@ -79,8 +79,9 @@ def normalization_plans() -> Iterator[Plan]:
     source = dense(shape, F32)
     for name in PARAMETERS:
         yield make_plan(Normalization((0,), activation=Activation.named(name)), {"input": source, "output": source})
-    wide = dense((2, 9000), F32)
-    yield make_plan(Normalization((1,)), {"input": wide, "output": wide})
+    for shape, axes in (((2, 90_000), (1,)), ((90, 10), (1,)), ((90_000, 40), (0,)), ((9, 5, 9, 7), (0, 2))):
+        array = dense(shape, F32)
+        yield make_plan(Normalization(axes), {"input": array, "output": array})
     double = dense(shape, FLOATS[3])
     for name in ("gelu", "sigmoid", "softplus", "celu", "tanh"):
         yield make_plan(Normalization((1,), False, 0.0, Activation.named(name)), {"input": double, "output": double})

@@ -371,6 +371,16 @@ def test_layout_of_input_and_output(xp, pattern, dtype):
         assert_same_bits(out.read(), expected)
 
 
+def test_result_lies_in_the_order_of_the_input(xp):
+    x = random(np.random.default_rng(31), (6, 5, 4), np.float32)
+    turned = xp.asarray(x).transpose(2, 0, 1)
+    result = mean_variance_normalization(turned, axes=0)
+    assert result.strides == turned.strides
+    assert_same_bits(
+        xp.to_numpy(result), xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=2)).transpose(2, 0, 1)
+    )
+
+
 @all_patterns
 def test_in_place(xp, pattern):
     x = random(np.random.default_rng(22), (5, 300, 3), np.float32)

@@ -234,13 +234,14 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
 @pytest.mark.parametrize(
     ("shape", "axes", "expected"),
     [
-        ((100, 4096), (1,), ["normalize_tile"]),
-        ((100, 4097), (1,), ["sum_rows", "finish_statistics", "normalize_elements"]),
-        ((4096, 100), (0,), ["sum_columns", "finish_statistics", "normalize_elements"]),
-        ((8, 40, 20, 20), (0, 2, 3), ["normalize_tile"]),
-        ((8, 20, 20, 40), (0, 1, 2), ["sum_columns", "finish_statistics", "normalize_elements"]),
-        ((5, 3), (), ["normalize_tile"]),
-        ((5, 7), (), ["sum_columns", "finish_statistics", "normalize_elements"]),
+        ((100, 64), (1,), ["normalize_short_lines"]),
+        ((100, 16384), (1,), ["normalize_lines"]),
+        ((100, 16385), (1,), ["sum_lines", "finish_lines", "apply_lines"]),
+        ((512, 100), (0,), ["normalize_columns"]),
+        ((4096, 100), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((8, 40, 20, 20), (0, 2, 3), ["normalize_lines"]),
+        ((8, 20, 20, 40), (0, 1, 2), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((5, 3), (), ["normalize_columns"]),
         ((0, 7), (1,), []),
         ((7, 0), (1,), []),
     ],
@@ -251,7 +252,7 @@ def test_kernels_of_a_normalization(shape, axes, expected):
 
 def test_the_moments_of_nothing_are_still_written():
     moments = {"mean": layout((7, 1)), "variance": layout((7, 1))}
-    assert kernels(make_plan(Moments((1,)), {"input": layout((7, 0)), **moments})) == ["finish_statistics"]
+    assert kernels(make_plan(Moments((1,)), {"input": layout((7, 0)), **moments})) == ["finish_lines"]
     assert (
         kernels(make_plan(Moments((1,)), {"input": layout((0, 7)), "mean": layout((0, 1)), "variance": layout((0, 1))}))
         == []

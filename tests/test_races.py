@@ -16,9 +16,9 @@ from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES, LIBRARY, Case
 
+from cudml.plan.normalization import LINE_ROWS
 from cudml.plan.plan import Plan
 from cudml.plan.scan import LINE_SHARES
-from cudml.plan.shares import LANES, ROWS_OF_TILE, share_of
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)
@@ -75,18 +75,19 @@ def shares(plans: list[Plan], kernel: str) -> Iterator[tuple[int, int]]:
 
 
 def test_cases_share_a_group_in_every_way(plans: list[Plan]):
-    rows = range(1, ROWS_OF_TILE + 1)
-    assert set(shares(plans, "normalize_tile")) == {share_of(n * LANES, 1) for n in rows}
+    assert {rows for _, rows in shares(plans, "normalize_lines")} == {rows for _, rows in LINE_ROWS}
+    assert {warps > 1 for warps, _ in shares(plans, "normalize_lines")} == {False, True}
 
 
 def test_cases_share_a_line_in_every_way(plans: list[Plan]):
     assert set(shares(plans, "scan_lines")) == {share for _, share in LINE_SHARES}
 
 
-@pytest.mark.parametrize(
-    "constant",
-    ["REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "COLUMNS", "INPUT_PACKED", "BULK", "LINKED", "DENSE", "EXCHANGE"],
-)
+BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "BULK", "LINKED", "DENSE")
+BRANCHES += ("EXCHANGE",)
+
+
+@pytest.mark.parametrize("constant", BRANCHES)
 def test_cases_take_every_branch(constant: str, plans: list[Plan]):
     values = {dict(plan.constants).get(constant) for plan in plans}
     assert values >= {"0", "1"}

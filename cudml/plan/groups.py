@@ -1,0 +1,200 @@
+"""The arrays of a normalization as groups: everything that shares a mean is a group.
+
+The axes of all arrays are merged together: what is one stride in each of them becomes one axis, kept or reduced. So a
+kernel takes a number apart once, and has the offsets in all arrays (kernels/normalization.cuh).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cudml.plan.dtypes import c_name
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, broadcast, index_type, outer_to_inner
+from cudml.plan.plan import Struct
+from cudml.plan.spec import Normalization
+
+Operand = ArrayLayout | np.dtype | None
+
+#: The arrays whose offsets are computed, in the kernels' order.
+ARRAYS = ("input", "output", "scale", "bias", "mean")
+
+
+@dataclass(frozen=True, slots=True)
+class JointAxes:
+    """Some axes of all arrays, from the outermost to the innermost (kernels/normalization.cuh: struct Axes)."""
+
+    sizes: tuple[int, ...]
+    strides: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, layouts: dict[str, ArrayLayout], axes: Sequence[int]) -> JointAxes:
+        """The axes in the given order, without those of size 1; neighbours in one stride everywhere are merged."""
+        shape = next(iter(layouts.values())).shape
+        sizes: list[int] = []
+        strides: list[tuple[int, ...]] = []
+        for axis in axes:
+            size, step = shape[axis], tuple(layout.strides[axis] for layout in layouts.values())
+            if size == 1:
+                continue
+            if sizes and strides[-1] == tuple(size * stride for stride in step):
+                sizes[-1] *= size
+                strides[-1] = step
+            else:
+                sizes.append(size)
+                strides.append(step)
+        if not sizes:
+            sizes, strides = [1], [(0,) * len(layouts)]
+        return cls(tuple(sizes), {name: tuple(s[i] for s in strides) for i, name in enumerate(layouts)})
+
+    def numbers(self, narrow: bool) -> tuple[int, ...]:
+        """The struct's members; divisions by magic numbers are for 32-bit offsets."""
+        magic = [magic_of(size) if narrow and size > 1 else (0, 0) for size in self.sizes]
+        none = (0,) * len(self.sizes)
+        strides = sum((self.strides.get(name, none) for name in ARRAYS), ())
+        return self.sizes + tuple(number for number, _ in magic) + tuple(shift for _, shift in magic) + strides
+
+    def dims(self, name: str) -> Dims:
+        return Dims(self.sizes, self.strides[name])
+
+
+def magic_of(divisor: int) -> tuple[int, int]:
+    """(m, s) so that n // divisor is n * m >> (32 + s) for every n below 2^31; m as a signed number of 32 bits.
+
+    m is 2^(32 + s) / divisor rounded up, with the least s for which 2^(s + 1) is not less than the divisor. The error
+    of m, less than the divisor, is multiplied by n, which leaves it below 2^(32 + s).
+    """
+    shift = (divisor - 1).bit_length() - 1
+    return -(-(2 ** (32 + shift)) // divisor) - 2**32, shift
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All groups of a call, and how they are cut into tiles."""
+
+    arrays: dict[str, Operand]
+    kept: JointAxes
+    reduced: JointAxes
+    correction: float = 0.0
+    tile: int = 0
+    """Elements of a tile; 0 where a group is one."""
+
+    @classmethod
+    def of(cls, axes: tuple[int, ...], arrays: dict[str, Operand], correction: float = 0.0) -> Groups:
+        source = arrays["input"]
+        assert isinstance(source, ArrayLayout)
+        layouts = {
+            name: broadcast(layout, source.shape)
+            for name in ARRAYS
+            if isinstance(layout := arrays.get(name), ArrayLayout)
+        }
+        stored = [layouts[name] for name in ("input", "output") if name in layouts]
+        kept = outer_to_inner((axis for axis in range(len(source.shape)) if axis not in axes), *stored)
+        return cls(arrays, JointAxes.of(layouts, kept), JointAxes.of(layouts, axes), correction)
+
+    def in_tiles(self, tile: int) -> Groups:
+        return replace(self, tile=tile)
+
+    @property
+    def source(self) -> ArrayLayout:
+        source = self.arrays["input"]
+        assert isinstance(source, ArrayLayout)
+        return source
+
+    def has(self, name: str) -> bool:
+        return self.arrays.get(name) is not None
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.kept.sizes)
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.reduced.sizes)
+
+    @property
+    def tiles(self) -> int:
+        """Of a group."""
+        return math.ceil(self.length / self.tile) if self.tile else 1
+
+    @property
+    def chunk(self) -> int:
+        return VECTOR_BYTES // self.source.dtype.itemsize
+
+    @property
+    def are_columns(self) -> bool:
+        """Whether neighbouring groups lie nearer in memory than neighbours of one group."""
+        if self.length == 1:
+            return True
+        beside, inside = (
+            min(
+                (abs(stride) for stride, size in zip(axes.strides["input"], axes.sizes, strict=True) if size > 1),
+                default=0,
+            )
+            for axes in (self.kept, self.reduced)
+        )
+        return 0 < beside < inside
+
+    def packed(self, name: str) -> bool:
+        """Whether every whole chunk lies dense and aligned, so that one access moves it."""
+        layout = self.arrays.get(name)
+        if not isinstance(layout, ArrayLayout):
+            return False
+        whole = len(self.reduced.sizes) == 1 or self.reduced.sizes[-1] % self.chunk == 0
+        return whole and self._moves(layout, name, self.chunk, self.reduced, self.kept)
+
+    def packed_columns(self, name: str, vector: int) -> bool:
+        """Whether the elements of so many neighbouring groups do."""
+        layout = self.arrays.get(name)
+        if not isinstance(layout, ArrayLayout):
+            return False
+        return self.kept.sizes[-1] % vector == 0 and self._moves(layout, name, vector, self.kept, self.reduced)
+
+    def _moves(self, layout: ArrayLayout, name: str, count: int, along: JointAxes, other: JointAxes) -> bool:
+        nbytes = min(VECTOR_BYTES, count * layout.dtype.itemsize)
+        strides = (*along.strides[name][:-1], *other.strides[name])
+        dense = along.strides[name][-1] == layout.dtype.itemsize or count == 1
+        return dense and layout.alignment % nbytes == 0 and all(stride % nbytes == 0 for stride in strides)
+
+    @property
+    def index(self) -> np.dtype:
+        counts = (self.count * (self.tiles + 1), self.tiles * self.tile + self.length)
+        names = self.kept.strides
+        return index_type(counts, [axes.dims(name) for axes in (self.kept, self.reduced) for name in names])
+
+    @property
+    def geometry(self) -> Struct:
+        """kernels/normalization.cuh: struct Geometry."""
+        narrow = self.index.itemsize == 4
+        counts = (self.count, self.length, self.tiles if self.length else 0)
+        return Struct(counts + self.kept.numbers(narrow) + self.reduced.numbers(narrow), self.index)
+
+    def constants(self, spec: Normalization) -> dict[str, str | int | bool]:
+        """Those of kernels/normalization.cuh."""
+        source, output, moment = self.source, self.arrays.get("output"), self.arrays.get("mean")
+        double = source.dtype.name == "float64" or source.dtype.kind in "biu"
+        return {
+            "INPUT": c_name(source.dtype),
+            "INPUT_ALIGNED": source.element_aligned,
+            "MOMENT": c_name(moment.dtype) if isinstance(moment, ArrayLayout) else "float",
+            "COMPUTE": "double" if double else "float",
+            "ACTIVATION": spec.activation.name if spec.activation else "identity",
+            "NORMALIZE_VARIANCE": spec.normalize_variance,
+            "INDEX": "int" if self.index.itemsize == 4 else "long long",
+            "KEPT_RANK": len(self.kept.sizes),
+            "REDUCED_RANK": len(self.reduced.sizes),
+            "OUTPUT": c_name(output.dtype) if isinstance(output, ArrayLayout) else "float",
+            "OUTPUT_ALIGNED": output.element_aligned if isinstance(output, ArrayLayout) else 1,
+            **self._operand_constants("scale"),
+            **self._operand_constants("bias"),
+        }
+
+    def _operand_constants(self, name: str) -> dict[str, str | int | bool]:
+        operand, upper = self.arrays.get(name), name.upper()
+        if not isinstance(operand, ArrayLayout):
+            return {upper: "float", f"HAS_{upper}": 0 if operand is None else 2, f"{upper}_ALIGNED": 1}
+        kind = 1 if any(self.reduced.strides[name]) else 3
+        return {upper: c_name(operand.dtype), f"HAS_{upper}": kind, f"{upper}_ALIGNED": operand.element_aligned}

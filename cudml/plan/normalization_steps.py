@@ -1,0 +1,56 @@
+"""What the plans of all normalizations share: their arguments, and the three steps for groups of several tiles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cudml.plan.groups import Groups
+from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
+from cudml.plan.spec import Normalization
+
+LANES = 32
+
+#: Tiles of a group whose sums a warp adds up; of more, as many threads as fit in a block.
+_TILES_OF_WARP = 256
+_MOST_THREADS = 1024
+
+_SUMS_BYTES = 16  # kernels/normalization.cuh: struct Sums
+_NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
+
+
+def parameters(groups: Groups, spec: Normalization) -> Struct:
+    """kernels/normalization.cuh: struct Parameters."""
+    given = spec.activation.parameters if spec.activation else ()
+    alpha, beta = (*given, 0.0, 0.0)[:2]
+    length, divisor = float(groups.length), max(groups.length - groups.correction, 0.0)
+    inverse, inverse_divisor = (1 / n if n else math.inf for n in (length, divisor))
+    numbers = (float(spec.epsilon), alpha, beta, length, inverse, float(divisor), inverse_divisor)
+    return Struct(numbers, np.dtype(np.float64))
+
+
+def operand_arguments() -> tuple[Argument, ...]:
+    """Scale and bias: the addresses of both, then the numbers that stand for them where they are no arrays."""
+    double = np.dtype(np.float64)
+    return (Pointer("scale"), Pointer("bias"), Scalar("scale", double), Scalar("bias", double))
+
+
+def three_steps(
+    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, blocks: int
+) -> Plan:
+    """The sums of all tiles, the statistics of all groups, and every tile again."""
+    sums, normalizers = Workspace(0), Workspace(groups.count * groups.tiles * _SUMS_BYTES)
+    source, geometry, numbers = Pointer("input"), groups.geometry, parameters(groups, spec)
+    finishers = LANES if groups.tiles <= _TILES_OF_WARP else _MOST_THREADS
+    threads = max(256, finishers)
+    finish = (source, sums, normalizers, Pointer("mean"), Pointer("variance"), geometry, numbers)
+    launches = [Launch(f"finish_{kind}", math.ceil(groups.count * finishers / threads), threads, finish)]
+    if groups.length:
+        launches.insert(0, Launch(f"sum_{kind}", blocks, block, (source, sums, geometry)))
+    if groups.length and groups.has("output"):
+        apply = (source, Pointer("output"), *operand_arguments(), normalizers, geometry, numbers)
+        launches.append(Launch(f"apply_{kind}", blocks, block, apply))
+    workspace = normalizers.offset + groups.count * _NORMALIZER_BYTES
+    chosen = constants_of(**{**constants, "FINISHERS": finishers})
+    return Plan(f"normalization_{kind}.cu", chosen, tuple(launches), workspace)

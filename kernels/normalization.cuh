@@ -1,0 +1,312 @@
+// Mean and variance over any axes, and the normalization by them: what all kernels share.
+//
+//     output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)
+//
+// A group is everything that shares a mean. Its elements are numbered in C order over the reduced axes, whatever their
+// strides, and cut into chunks of 16 bytes. A chunk is added up from left to right; chunks are added pairwise, in aligned
+// powers of two, chunks that do not exist being 0. So any aligned power of two of chunks may be added up by anybody, and
+// the statistics depend on values and shape alone.
+//
+// The sums are of x - shift and (x - shift)^2 in double, the shift being the group's first element. That loses nothing
+// to cancellation: since the shift is one of the n elements, (mean - shift)^2 <= n * variance, hence the variance keeps
+// 53 - log2(n) bits. In a constant group every term is exactly 0. The mean is kept as the sum of two numbers, so that
+// input - mean is right to the last bit however large the mean is.
+//
+// Constants that the plan sets:
+//     INPUT, SCALE, BIAS, OUTPUT, MOMENT     element types: of the arrays, and of mean and variance
+//     COMPUTE                                float or double: in which the elements are normalized
+//     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number a group
+//     ACTIVATION                             a struct of activations.cuh
+//     NORMALIZE_VARIANCE
+//     *_ALIGNED                              every element of that array lies at a multiple of its size
+//     KEPT_RANK, REDUCED_RANK, INDEX         of the layout of all arrays
+#pragma once
+
+#include "activations.cuh"
+#include "elements.cuh"
+#include "layout.cuh"
+#include "tree.cuh"
+#include "warp.cuh"
+
+using Compute = COMPUTE;
+using Input = INPUT;
+using Output = OUTPUT;
+
+constexpr int CHUNK = 16 / sizeof(Input);
+constexpr int ROW = LANES * CHUNK;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Where elements lie
+
+constexpr int OF_INPUT = 0, OF_OUTPUT = 1, OF_SCALE = 2, OF_BIAS = 3, OF_MOMENTS = 4, ARRAYS = 5;
+
+struct Offsets {
+    Index of[ARRAYS];
+};
+
+// Some axes of all arrays at once: one decomposition of a number gives the offset in each.
+template <int RANK> struct Axes {
+    Index size[RANK], magic[RANK], shift[RANK];
+    Index stride[ARRAYS][RANK];
+
+    // number / size, by a multiplication where numbers have 31 bits: magic is 2^(32 + shift) / size, rounded up.
+    __device__ Index quotient(Index number, int axis) const {
+        if constexpr (sizeof(Index) > 4) return number / size[axis];
+        else return __umulhi(number, static_cast<unsigned>(magic[axis])) >> shift[axis];
+    }
+
+    __device__ Offsets offsets(Index number) const {
+        Offsets sum = {};
+#pragma unroll
+        for (int axis = RANK - 1; axis >= 0; axis--) {
+            const Index outer = axis > 0 ? quotient(number, axis) : 0;
+            const Index place = axis > 0 ? number - outer * size[axis] : number;
+#pragma unroll
+            for (int a = 0; a < ARRAYS; a++) sum.of[a] += place * stride[a][axis];
+            number = outer;
+        }
+        return sum;
+    }
+};
+
+struct Geometry {
+    Index groups, length, tiles;  // tiles of a group
+    Axes<KEPT_RANK> kept;
+    Axes<REDUCED_RANK> reduced;
+};
+
+struct Parameters {
+    double epsilon, alpha, beta;
+    double length, inverse_length;    // elements of a group
+    double divisor, inverse_divisor;  // of the variance that is stored
+};
+
+// The arrays of a call, or of a group; scale and bias may be numbers instead.
+struct Arrays {
+    const char* input;
+    char* output;
+    const char* scale;
+    const char* bias;
+    double scale_number, bias_number;
+    char* mean;
+    char* variance;
+
+    __device__ Arrays at(const Offsets& offsets) const {
+        return {input + offsets.of[OF_INPUT], output + offsets.of[OF_OUTPUT], scale + offsets.of[OF_SCALE],
+                bias + offsets.of[OF_BIAS], scale_number, bias_number, mean + offsets.of[OF_MOMENTS],
+                variance + offsets.of[OF_MOMENTS]};
+    }
+};
+
+__device__ Input load_input(const Arrays& group, const Geometry& g, Index number) {
+    return load_element<Input, INPUT_ALIGNED>(group.input + g.reduced.offsets(number).of[OF_INPUT]);
+}
+
+__device__ void store_output(const Arrays& group, const Geometry& g, Index number, Output y) {
+    store_element<OUTPUT_ALIGNED>(group.output + g.reduced.offsets(number).of[OF_OUTPUT], y);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sums
+
+struct Sums {
+    double first, second;  // of x - shift and of its square
+
+    __device__ void add(double difference) {
+        first += difference;
+        second = fma(difference, difference, second);
+    }
+};
+
+__device__ Sums combine(Sums a, Sums b) { return {a.first + b.first, a.second + b.second}; }
+
+__device__ double as_double(Input x) { return widen(convert<double>(x)); }
+
+// What is subtracted from all elements of a group. One that is not finite would turn the infinities of one element into
+// NaN for all. Elements that do not exist are given the value of `element`, and add nothing.
+struct Shift {
+    Input element;
+    double value;
+
+    __device__ explicit Shift(Input first) {
+        const double x = as_double(first);
+        const bool finite = x - x == 0;
+        element = finite ? first : convert<Input>(0.0f);
+        value = finite ? x : 0.0;
+    }
+};
+
+template <int COUNT> __device__ Sums sum_of(const Pack<Input, COUNT>& chunk, double shift) {
+    const double first = as_double(chunk.element[0]) - shift;
+    Sums sums = {first, first * first};
+#pragma unroll
+    for (int j = 1; j < COUNT; j++) sums.add(as_double(chunk.element[j]) - shift);
+    return sums;
+}
+
+// Of all lanes, or of each WIDTH neighbours; in steps from `half` on.
+template <int WIDTH = LANES> __device__ Sums lane_sum(Sums sums, int half = 1) {
+#pragma unroll
+    for (int step = half; step < WIDTH; step *= 2) sums = combine(sums, shuffle(sums, lane_index() ^ step));
+    return sums;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Statistics
+
+// mean + rest is the mean to about 106 bits.
+struct Moments {
+    double mean, rest, squares;  // the sum of the squared distances from the mean
+};
+
+// a / b, rounded as the division is but for rare cases, in which the last bit may differ.
+__device__ double quotient(double a, double b, double inverse_b) {
+    const double q = a * inverse_b;
+    return q - q == 0 ? fma(fma(-q, b, a), inverse_b, q) : q;
+}
+
+// What rounding took from the sum of a and b (D. Knuth's two-sum).
+__device__ double lost_in_sum(double a, double b) {
+    const double sum = a + b, rounded_b = sum - a;
+    return (a - (sum - rounded_b)) + (b - rounded_b);
+}
+
+__device__ Moments moments_of(Sums sums, double shift, const Parameters& p) {
+    const double deviation = quotient(sums.first, p.length, p.inverse_length);
+    const double squares = fma(-sums.first, deviation, sums.second);
+    return {shift + deviation, lost_in_sum(shift, deviation), squares < 0 ? 0.0 : squares};  // NaN stays
+}
+
+// The largest power of two that is not greater, between 2^-126 and 2^125.
+__device__ float power_of_two(double x) {
+    const float near = x > 8.5e37 ? 8.5e37f : x < 1.2e-38 ? 1.2e-38f : static_cast<float>(x);
+    return bits_as_float(float_as_bits(near) & 0x7f800000u);
+}
+
+// How an element is normalized. Numbers of float are brought near 1 by a power of two first: so neither squares nor
+// distances overflow, whatever the magnitude, and both multiplications are fused to additions.
+template <typename Real> struct Normalizer;
+
+template <> struct Normalizer<double> {
+    double mean, rest, factor;
+
+    // A constant group without an epsilon: 0 times anything finite is the 0 that is promised for it.
+    __device__ static Normalizer of(const Moments& m, const Parameters& p) {
+        const double spread = quotient(m.squares, p.length, p.inverse_length) + p.epsilon;
+        return {m.mean, m.rest, NORMALIZE_VARIANCE && spread != 0 ? 1 / sqrt(spread) : 1.0};
+    }
+    __device__ double apply(double x) const { return ((x - mean) - rest) * factor; }
+};
+
+template <> struct Normalizer<float> {
+    float power, mean, factor, rest;
+
+    __device__ static Normalizer of(const Moments& m, const Parameters& p) {
+        const bool divides = NORMALIZE_VARIANCE && m.squares != 0;
+        const double deviation = divides ? sqrt(m.squares * p.inverse_length + p.epsilon) : 1.0;
+        const float unit = power_of_two(deviation), power = bits_as_float(0x7f000000u - float_as_bits(unit));
+        const float mean = static_cast<float>(m.mean * power);
+        const double factor = divides ? unit / deviation : 1.0;
+        const double rest = (m.mean * power - mean) + m.rest * power;
+        return {power, mean, static_cast<float>(factor), static_cast<float>(-rest * factor)};
+    }
+    __device__ float apply(float x) const { return fmaf(fmaf(x, power, -mean), factor, rest); }
+};
+
+__device__ void store_moments(const Arrays& group, const Moments& m, const Parameters& p) {
+    const double variance = quotient(m.squares, p.divisor, p.inverse_divisor);
+    *reinterpret_cast<MOMENT*>(group.mean) = convert<MOMENT>(m.mean);
+    *reinterpret_cast<MOMENT*>(group.variance) = convert<MOMENT>(variance);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Scale, bias and activation
+
+constexpr int NONE = 0, OF_ELEMENTS = 1, NUMBER = 2, OF_GROUP = 3;
+
+__device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+
+// `y` is normalized; a scale or bias that does not exist is not looked at.
+__device__ Output finished(Compute y, Compute scale, Compute bias, const Parameters& p) {
+    if (HAS_SCALE && HAS_BIAS) y = multiply_add(y, scale, bias);
+    else if (HAS_SCALE) y *= scale;
+    else if (HAS_BIAS) y += bias;
+    y = activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
+    return convert<Output>(y);
+}
+
+// COUNT neighbours of scale or bias, or the number that stands for all of them.
+template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
+    Pack<typename Select<KIND == NUMBER, Compute, Stored>::type, KIND == OF_ELEMENTS ? COUNT : 1> pack;
+
+    __device__ void load_once(const char* of_group, double number) {
+        if constexpr (KIND == NUMBER) pack.element[0] = static_cast<Compute>(number);
+        else if constexpr (KIND == OF_GROUP) pack.element[0] = load_element<Stored, ALIGNED>(of_group);
+    }
+    __device__ Compute at(int j) const {
+        if constexpr (KIND == NONE) return 0;
+        else return widen(convert<Compute>(pack.element[KIND == OF_ELEMENTS ? j : 0]));
+    }
+};
+
+template <int COUNT> struct Operands {
+    Operand<SCALE, HAS_SCALE, SCALE_ALIGNED, COUNT> scale;
+    Operand<BIAS, HAS_BIAS, BIAS_ALIGNED, COUNT> bias;
+
+    __device__ void load_once(const Arrays& group) {
+        scale.load_once(group.scale, group.scale_number);
+        bias.load_once(group.bias, group.bias_number);
+    }
+    __device__ Output finish(Compute y, int j, const Parameters& p) const {
+        return finished(y, scale.at(j), bias.at(j), p);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Groups of several tiles: from the sums of the tiles to the statistics.
+
+constexpr int FINISH_BLOCK = FINISHERS > 256 ? FINISHERS : 256;
+
+// The sum of 2^k neighbouring tiles, of which some may not exist, by one thread.
+__device__ Sums serial_sum(const Sums* tile, Index first, Index count, Index tiles) {
+    constexpr int AT_ONCE = 8;
+    SerialPrefix<Sums, 16> prefix;
+    Sums total = {};
+    for (Index done = 0; done < count; done += AT_ONCE) {
+        Sums item[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const Index number = first + done + k;
+            item[k] = done + k < count && number < tiles ? tile[number] : Sums{};
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            if (done + k < count) total = prefix.next(static_cast<int>(done) + k, item[k]);
+        }
+    }
+    return total;
+}
+
+// By all threads of a block, FINISHERS of which share a group.
+__device__ void finish_groups(const Arrays& arrays, const Sums* tile_sums, Normalizer<Compute>* normalizers,
+                              const Geometry& g, const Parameters& p) {
+    __shared__ Sums warp_sums[FINISH_BLOCK / LANES];
+    const int thread = threadIdx.x % FINISHERS, warp = threadIdx.x / LANES;
+    const Index number = static_cast<Index>(blockIdx.x) * (FINISH_BLOCK / FINISHERS) + threadIdx.x / FINISHERS;
+    const bool exists = number < g.groups;
+    Index count = 1;
+    while (count * FINISHERS < g.tiles) count *= 2;
+    const Index tiles = exists ? g.tiles : 0;
+    Sums sums = lane_sum(serial_sum(tile_sums + (exists ? number : 0) * g.tiles, thread * count, count, tiles));
+    if (FINISHERS > LANES) {
+        if (lane_index() == 0) warp_sums[warp] = sums;
+        __syncthreads();
+        sums = lane_sum<FINISHERS / LANES>(warp_sums[lane_index() % (FINISHERS / LANES)]);
+    }
+    if (!exists || thread > 0) return;
+    const Arrays group = arrays.at(g.kept.offsets(number));
+    const Moments moments = moments_of(sums, g.length > 0 ? Shift(load_input(group, g, 0)).value : 0.0, p);
+    if (arrays.mean) store_moments(group, moments, p);
+    normalizers[number] = Normalizer<Compute>::of(moments, p);
+}

@@ -1,0 +1,399 @@
+// Mean, variance and normalization of groups whose elements lie side by side, in one run or in many.
+//
+// A group of up to a block is read once, and normalized from registers: by some lanes of a warp, by a warp, or by
+// several. Nothing is waited for but memory, so many small blocks do best, each thread of which loads a few chunks, all
+// of them before it uses the first. Where chunks are not dense and aligned, rows of 32 go through shared memory, so that
+// neighbouring lanes move neighbouring elements.
+//
+// Larger groups are cut into tiles and read twice: the sums of all tiles, the statistics of all groups, then every
+// tile again, from the last to the first, which the cache still holds.
+//
+// Constants that the plan sets, beside those of normalization.cuh:
+//     INPUT_PACKED, OUTPUT_PACKED, SCALE_PACKED, BIAS_PACKED   whole chunks lie dense and aligned
+//     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
+//     LENGTH          elements of such a group; 0 otherwise
+//     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
+//     TEAMS           such groups or tiles, or warps with short groups, that a block works on
+//     FINISHERS       threads that finish the statistics of a group of several tiles
+#include "normalization.cuh"
+
+constexpr int BLOCK = TEAMS * WARPS * LANES;
+constexpr bool SPREAD = !INPUT_PACKED || !OUTPUT_PACKED;
+
+using Chunk = Pack<Input, CHUNK>;
+using Result = Pack<Output, CHUNK>;
+
+union RowBuffer {
+    Input input[ROW];
+    Output output[ROW];
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Chunks of a group, of which the elements before `end` exist.
+
+template <int ARRAY, bool ALIGNED, bool PACKED, typename T, int COUNT>
+__device__ void load_chunk(const char* from, const Geometry& g, Index number, Index end, Pack<T, COUNT>& chunk) {
+    if (PACKED && number + COUNT <= end) {
+        chunk = *reinterpret_cast<const Pack<T, COUNT>*>(from + g.reduced.offsets(number).of[ARRAY]);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < COUNT; j++) {
+        chunk.element[j] = T();
+        if (number + j < end) {
+            chunk.element[j] = load_element<T, ALIGNED>(from + g.reduced.offsets(number + j).of[ARRAY]);
+        }
+    }
+}
+
+__device__ void load_operands(const Arrays& group, const Geometry& g, Index number, Index end,
+                              Operands<CHUNK>& operands) {
+    if constexpr (HAS_SCALE == OF_ELEMENTS) {
+        load_chunk<OF_SCALE, SCALE_ALIGNED, SCALE_PACKED>(group.scale, g, number, end, operands.scale.pack);
+    }
+    if constexpr (HAS_BIAS == OF_ELEMENTS) {
+        load_chunk<OF_BIAS, BIAS_ALIGNED, BIAS_PACKED>(group.bias, g, number, end, operands.bias.pack);
+    }
+}
+
+__device__ void store_chunk(const Arrays& group, const Geometry& g, Index number, Index end, const Result& result) {
+    if (OUTPUT_PACKED && number + CHUNK <= end) {
+        *reinterpret_cast<Result*>(group.output + g.reduced.offsets(number).of[OF_OUTPUT]) = result;
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        if (number + j < end) store_output(group, g, number + j, result.element[j]);
+    }
+}
+
+__device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer, const Operands<CHUNK>& operands,
+                             const Parameters& p) {
+    Result result;
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const Compute x = widen(convert<Compute>(chunk.element[j]));
+        result.element[j] = operands.finish(normalizer.apply(x), j, p);
+    }
+    return result;
+}
+
+// From every 32nd element to a chunk of neighbours, by all lanes of a warp; and back.
+__device__ void gather_chunk(RowBuffer& buffer, Chunk& chunk) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.input[j * LANES + lane_index()] = chunk.element[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) chunk.element[j] = buffer.input[lane_index() * CHUNK + j];
+}
+
+__device__ void spread_chunk(RowBuffer& buffer, Result& result) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.output[lane_index() * CHUNK + j] = result.element[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) result.element[j] = buffer.output[j * LANES + lane_index()];
+}
+
+// The row that begins with element `first`, by all lanes of a warp. Unless it is packed, the chunks hold every 32nd
+// element, until they are gathered.
+__device__ void load_row(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
+    if constexpr (INPUT_PACKED) {
+        load_chunk<OF_INPUT, INPUT_ALIGNED, true>(group.input, g, first + lane_index() * CHUNK, end, chunk);
+    } else {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const Index number = first + j * LANES + lane_index();
+            chunk.element[j] = number < end ? load_input(group, g, number) : Input();
+        }
+    }
+}
+
+__device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, Index end,
+                          Result& result) {
+    if constexpr (OUTPUT_PACKED) {
+        store_chunk(group, g, first + lane_index() * CHUNK, end, result);
+    } else {
+        spread_chunk(buffer, result);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const Index number = first + j * LANES + lane_index();
+            if (number < end) store_output(group, g, number, result.element[j]);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Groups of less than a row, end to end: a warp has ROWS rows of them, and each lane a chunk of each row.
+
+constexpr int GROUPS_OF_ROW = LANES / LINE_LANES;
+constexpr int SHORT_LENGTH = LENGTH > 0 ? LENGTH : 1;  // known to the compiler, which divides by it
+
+struct ShortGroups {
+    const Arrays& arrays;
+    const Geometry& g;
+    Index first;
+    int count;  // 0 behind the last group
+
+    __device__ ShortGroups(const Arrays& arrays, const Geometry& g, int row) : arrays(arrays), g(g) {
+        const Index warp = static_cast<Index>(blockIdx.x) * TEAMS + threadIdx.x / LANES;
+        first = (warp * ROWS + row) * GROUPS_OF_ROW;
+        const Index left = g.groups - first;
+        count = left < 0 ? 0 : left < GROUPS_OF_ROW ? static_cast<int>(left) : GROUPS_OF_ROW;
+    }
+
+    __device__ bool has(int number) const { return number < count; }
+    __device__ Arrays group(int number) const { return arrays.at(g.kept.offsets(has(number) ? first + number : 0)); }
+
+    // Element i of the row, every 32nd of which a lane moves, is that of group i / LENGTH.
+    __device__ bool has_element(int i) const { return i < count * SHORT_LENGTH; }
+};
+
+// That of this lane.
+__device__ int group_of_row() { return lane_index() / LINE_LANES; }
+__device__ int number_in_group() { return lane_index() % LINE_LANES * CHUNK; }
+__device__ int place_in_row(int j) { return group_of_row() * SHORT_LENGTH + number_in_group() + j; }
+
+__device__ void load_short(const ShortGroups& groups, const Geometry& g, Chunk& chunk) {
+    if constexpr (INPUT_PACKED) {
+        const int number = group_of_row();
+        const Index end = groups.has(number) ? SHORT_LENGTH : 0;
+        load_chunk<OF_INPUT, INPUT_ALIGNED, true>(groups.group(number).input, g, number_in_group(), end, chunk);
+    } else {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const int i = j * LANES + lane_index();
+            chunk.element[j] = Input();
+            if (groups.has_element(i)) chunk.element[j] = load_input(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH);
+        }
+    }
+}
+
+// From every 32nd element of the row to the lane's chunk of its group; and back.
+__device__ void gather_short(RowBuffer& buffer, Chunk& chunk) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.input[j * LANES + lane_index()] = chunk.element[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        if (number_in_group() + j < SHORT_LENGTH) chunk.element[j] = buffer.input[place_in_row(j)];
+    }
+}
+
+__device__ void store_short(RowBuffer& buffer, const ShortGroups& groups, const Geometry& g, const Result& result) {
+    if constexpr (OUTPUT_PACKED) {
+        const int number = group_of_row();
+        const Index end = groups.has(number) ? SHORT_LENGTH : 0;
+        store_chunk(groups.group(number), g, number_in_group(), end, result);
+    } else {
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            if (number_in_group() + j < SHORT_LENGTH) buffer.output[place_in_row(j)] = result.element[j];
+        }
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const int i = j * LANES + lane_index();
+            if (groups.has_element(i)) store_output(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH, buffer.output[i]);
+        }
+    }
+}
+
+// Row r's sums are complete in the lanes whose number in their group is r; each finishes its row alone.
+constexpr int ROWS_OF_LANE = ROWS > LINE_LANES ? ROWS / LINE_LANES : 1;
+
+__device__ int lane_of_row(int row) { return (lane_index() & ~(LINE_LANES - 1)) + row % LINE_LANES; }
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+normalize_short_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+                      double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
+    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
+    const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
+    Chunk chunk[ROWS];
+    Operands<CHUNK> operands[ROWS];
+    Input first[ROWS];
+    Sums sums[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const ShortGroups groups(arrays, g, r);
+        const Arrays group = groups.group(group_of_row());
+        load_short(groups, g, chunk[r]);
+        operands[r].load_once(group);
+        load_operands(group, g, number_in_group(), groups.has(group_of_row()) ? SHORT_LENGTH : 0, operands[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (!INPUT_PACKED) gather_short(buffer, chunk[r]);
+        first[r] = shuffle(chunk[r].element[0], lane_of_row(0));
+        const Shift shift(first[r]);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            if (number_in_group() + j >= SHORT_LENGTH) chunk[r].element[j] = shift.element;
+        }
+        sums[r] = sum_of(chunk[r], shift.value);
+    }
+    row_aggregates<ROWS, LINE_LANES>(sums);
+
+    Normalizer<Compute> normalizer[ROWS_OF_LANE];
+#pragma unroll
+    for (int k = 0; k < ROWS_OF_LANE; k++) {
+        const int row = k * LINE_LANES + lane_index() % (ROWS < LINE_LANES ? ROWS : LINE_LANES);
+        Input first_element = first[0];
+#pragma unroll
+        for (int r = 1; r < ROWS; r++) first_element = row == r ? first[r] : first_element;
+        const Moments moments = moments_of(sums[k], Shift(first_element).value, p);
+        normalizer[k] = Normalizer<Compute>::of(moments, p);
+        const ShortGroups groups(arrays, g, row);
+        if (mean && lane_index() == lane_of_row(row) && groups.has(group_of_row())) {
+            store_moments(groups.group(group_of_row()), moments, p);
+        }
+    }
+    if (!output) return;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const Normalizer<Compute> of_row = shuffle(normalizer[r / LINE_LANES], lane_of_row(r));
+        store_short(buffer, ShortGroups(arrays, g, r), g, normalized(chunk[r], of_row, operands[r], p));
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Groups of a block at the most, and tiles of larger ones: WARPS warps share one, each of which holds ROWS rows.
+
+constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
+
+// The first element of row r of this warp, in its tile.
+__device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES % WARPS * ROWS + r) * ROW; }
+
+struct Rows {
+    Chunk chunk[ROWS];
+    Operands<CHUNK> operands[ROWS];
+
+    // `begin` is where the tile begins.
+    __device__ void load(const Arrays& group, const Geometry& g, Index begin, Index end) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            load_row(group, g, begin + first_of_row(r), end, chunk[r]);
+        }
+    }
+
+    __device__ void load_operands(const Arrays& group, const Geometry& g, Index begin, Index end) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            operands[r].load_once(group);
+            ::load_operands(group, g, begin + first_of_row(r) + lane_index() * CHUNK, end, operands[r]);
+        }
+    }
+
+    __device__ void gather(RowBuffer& buffer) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (!INPUT_PACKED) gather_chunk(buffer, chunk[r]);
+        }
+    }
+
+    // Of the warp's rows.
+    __device__ Sums sum(Index begin, Index end, const Shift& shift) {
+        Sums sums[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const Index number = begin + first_of_row(r) + lane_index() * CHUNK;
+#pragma unroll
+            for (int j = 0; j < CHUNK; j++) {
+                if (number + j >= end) chunk[r].element[j] = shift.element;
+            }
+            sums[r] = sum_of(chunk[r], shift.value);
+        }
+        return lane_sum<ROWS>(row_aggregates(sums));
+    }
+
+    __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g, const Normalizer<Compute>& normalizer,
+                          const Parameters& p, Index begin, Index end) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const Index first = begin + first_of_row(r);
+            Result result = normalized(chunk[r], normalizer, operands[r], p);
+            store_row(buffer, group, g, first, end, result);
+        }
+    }
+};
+
+// From the sums of the warps to that of their team, by all threads of the block.
+__device__ Sums team_sum(Sums (&warp_sums)[TEAMS][WARPS], Sums sums) {
+    constexpr int WIDTH = 1 << (WARPS > 16 ? 5 : WARPS > 8 ? 4 : WARPS > 4 ? 3 : WARPS > 2 ? 2 : WARPS > 1);
+    const int warp = threadIdx.x / LANES, place = lane_index() % WIDTH;
+    if (lane_index() == 0) warp_sums[warp / WARPS][warp % WARPS] = sums;
+    __syncthreads();
+    return lane_sum<WIDTH>(place < WARPS ? warp_sums[warp / WARPS][place] : Sums{});
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+                double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
+    __shared__ Sums warp_sums[TEAMS][WARPS];
+    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
+    const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
+    const Index number = static_cast<Index>(blockIdx.x) * TEAMS + threadIdx.x / (LANES * WARPS);
+    const bool exists = number < g.groups;  // the last block may have teams without a group
+    const Arrays group = arrays.at(g.kept.offsets(exists ? number : 0));
+    const Index end = exists ? g.length : 0;
+
+    Rows rows;
+    rows.load(group, g, 0, end);
+    const Input first = exists ? load_input(group, g, 0) : Input();
+    rows.load_operands(group, g, 0, end);
+    rows.gather(buffer);
+    const Shift shift(first);
+    Sums sums = rows.sum(0, end, shift);
+    // After the barrier the whole group was read, so the output may be the input.
+    if (WARPS > 1) sums = team_sum(warp_sums, sums);
+    else __syncwarp();
+
+    const Moments moments = moments_of(sums, shift.value, p);
+    if (mean && exists && first_of_row(0) == 0 && lane_index() == 0) store_moments(group, moments, p);
+    if (output) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Groups of several tiles
+
+extern "C" __global__ void __launch_bounds__(BLOCK) sum_lines(const char* input, Sums* tile_sums, Geometry g) {
+    __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
+    __shared__ Sums warp_sums[TEAMS][WARPS];
+    const Index work = blockIdx.x, number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
+    const char* of_group = input + g.kept.offsets(number).of[OF_INPUT];
+    const Arrays group = {of_group, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
+    Rows rows;
+    rows.load(group, g, begin, g.length);
+    const Shift shift(load_input(group, g, 0));
+    rows.gather(buffers[INPUT_PACKED ? 0 : threadIdx.x / LANES]);
+    const Sums sums = team_sum(warp_sums, rows.sum(begin, g.length, shift));
+    if (threadIdx.x == 0) tile_sums[work] = sums;
+}
+
+extern "C" __global__ void __launch_bounds__(FINISH_BLOCK)
+finish_lines(const char* input, const Sums* tile_sums, Normalizer<Compute>* normalizers, char* mean, char* variance,
+             Geometry g, Parameters p) {
+    finish_groups({input, nullptr, nullptr, nullptr, 0, 0, mean, variance}, tile_sums, normalizers, g, p);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+apply_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+            double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
+    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
+    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
+    const Index work = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // the last that was read first
+    const Index number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
+    const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
+    const Arrays group = arrays.at(g.kept.offsets(number));
+    Rows rows;
+    rows.load(group, g, begin, g.length);
+    rows.load_operands(group, g, begin, g.length);
+    rows.gather(buffer);
+    rows.store(buffer, group, g, normalizers[number], p, begin, g.length);
+}
