@@ -109,7 +109,7 @@ __device__ void store_output(const Arrays& group, const Geometry& g, Index numbe
 // ---------------------------------------------------------------------------------------------------------------------
 // Sums
 
-struct Sums {
+struct __align__(16) Sums {
     double first, second;  // of x - shift and of its square
 
     __device__ void add(double difference) {
@@ -198,7 +198,7 @@ template <> struct Normalizer<double> {
     __device__ double apply(double x) const { return ((x - mean) - rest) * factor; }
 };
 
-template <> struct Normalizer<float> {
+template <> struct __align__(16) Normalizer<float> {
     float power, mean, factor, rest;
 
     __device__ static Normalizer of(const Moments& m, const Parameters& p) {

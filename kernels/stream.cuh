@@ -1,93 +1,16 @@
-// How the blocks of a launch share work that comes in an order: tickets, epochs and published aggregates.
-//
-// Scratch memory holds a word with the next ticket and the number of launches so far, then aggregates that blocks publish
-// for one another, 32 bits of value in each word. Every word carries the epoch of its launch: what an earlier launch left
-// is not taken for a value, and nothing has to be cleared. The block that takes the very last ticket sets the first word
-// up for the next launch.
-//
-// Whoever waits for an aggregate waits for a smaller ticket, which a block took that runs already: so blocks need not
-// start in order, nor all at once.
+// Folding: from the aggregates of all tiles of a line to what lies before one of them.
 #pragma once
 
 #include "scan.cuh"
+#include "tickets.cuh"
 
-using Word = unsigned long long;
+constexpr int WORDS = words_of<Item>;
 
-constexpr int WORDS = (sizeof(Item) + 3) / 4;
+using Tickets = TicketsFor<Item>;
 
-struct Tickets {
-    Word* control;
-    Word first;  // what this block's first ticket came with
-    Index count;
-
-    __device__ static Word take_first(Word* control) { return atomicAdd(control, Word(1)); }
-
-    __device__ Index of_block() const { return static_cast<Index>(static_cast<unsigned>(first)); }
-
-    // Tickets from `count` on mean that there is no more work.
-    __device__ Index next() const {
-        return static_cast<Index>(static_cast<unsigned>(atomicAdd(control, Word(1))));
-    }
-
-    // Never 0, which scratch is filled with at first.
-    __device__ unsigned epoch() const { return static_cast<unsigned>(first >> 32) + 1; }
-
-    // Every block takes one ticket that there is no work for. Whoever takes the last of these is the last to take any.
-    __device__ void prepare_next_launch(Index ticket) const {
-        if (ticket != count + static_cast<Index>(gridDim.x) - 1) return;
-        const unsigned launches = epoch() == 0xffffffffu ? 0 : epoch();
-        store_relaxed(control, static_cast<Word>(launches) << 32);
-    }
-
-    // Where aggregate number `i` is published.
-    __device__ Word* published(Index i) const { return control + 1 + i * WORDS; }
-};
-
-union ItemWords {
-    Item item;
-    unsigned word[WORDS];
-    __device__ ItemWords() {}
-};
-
-__device__ void publish(Word* to, Item item, unsigned epoch) {
-    ItemWords words;
-    words.item = item;
-#pragma unroll
-    for (int w = 0; w < WORDS; w++) store_relaxed(to + w, static_cast<Word>(epoch) << 32 | words.word[w]);
-}
-
-// Waits for what was published at each of the places, of which some may be null, and stand for nothing.
 template <int COUNT> __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch) {
-    Word word[COUNT][WORDS];
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-#pragma unroll
-        for (int w = 0; w < WORDS; w++) word[i][w] = from[i] ? load_relaxed(from[i] + w) : static_cast<Word>(epoch) << 32;
-    }
-    bool missing;
-    do {
-        missing = false;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-#pragma unroll
-            for (int w = 0; w < WORDS; w++) {
-                if (static_cast<unsigned>(word[i][w] >> 32) == epoch) continue;
-                missing = true;
-                word[i][w] = load_relaxed(from[i] + w);
-            }
-        }
-    } while (__any_sync(ALL_LANES, missing));
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        ItemWords words;
-#pragma unroll
-        for (int w = 0; w < WORDS; w++) words.word[w] = static_cast<unsigned>(word[i][w]);
-        item[i] = from[i] ? words.item : neutral_item();
-    }
+    await(from, item, epoch, neutral_item());
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Folding: from the aggregates of all tiles of a line to what lies before one of them.
 
 constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
 

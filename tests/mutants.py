@@ -112,7 +112,8 @@ MUTANTS = [
     Mutant("warp sums read at once", "normalization_lines.cu", "groups of two warps", ALL,
            "= sums;[-\n    __syncthreads();-]\n    return lane_sum<WIDTH>"),
     Mutant("output stored before all is read", "normalization_lines.cu", "groups in place", ALL,
-           "group, g, Normalizer<Compute>::of([-moments-]{+moments_of(sums, Shift(load_input(group, g, 0)).value, p)+}, p)"),
+           "rows.store(buffer, group, g, Normalizer<Compute>::of("
+           "[-moments-]{+moments_of(sums, Shift(load_input(group, g, 0)).value, p)+}, p)"),
     Mutant("a warp stores before all lanes have read", "normalization_lines.cu", "groups of a warp in place", CHECKING,
            "[-else __syncwarp();-]"),
     Mutant("idle teams return before the barrier", "normalization_lines.cu", "groups of two warps", ALL,

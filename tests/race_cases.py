@@ -177,6 +177,9 @@ def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any 
     )
 
 
+#: With room for a group of more units than a warp has lanes.
+ROOMY_GPU = SMALL_GPU._replace(multiprocessors=6)
+
 #: Without bulk copies and barriers that count bytes, and with room for one stage.
 OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
 
@@ -314,7 +317,13 @@ TOLERANCE = {np.float16: 4e-3, np.float32: 4e-6, np.float64: 1e-12}
 
 
 def normalization(
-    name: str, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...], pattern: str = "contiguous", out: str = ""
+    name: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    axes: tuple[int, ...],
+    pattern: str = "contiguous",
+    out: str = "",
+    device: DeviceProperties = SMALL_GPU,
 ) -> Call:
     """Without scale, bias and activation; "same" as `out` is in place."""
     x = floats(shape, dtype)
@@ -324,7 +333,7 @@ def normalization(
         target = source if out == "same" else laid_out(make, np.zeros_like(x), out) if out else None
         return mean_variance_normalization(source, axes=axes, out=target)
 
-    return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype])
+    return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype], device)
 
 
 def moments(name: str, shape: tuple[int, ...], dtype: Any, axis: int | None, correction: float = 0) -> Call:
@@ -420,14 +429,38 @@ SMALL_COLUMNS = [
 ]
 
 LARGE_GROUPS = [
-    normalization("large groups", (3, 8193), np.float64, (1,)),
-    normalization("large groups in place", (1, 17000), np.float32, (1,), out="same"),
+    normalization("large groups", (3, 8193), np.float64, (1,), device=OLD_GPU),
+    normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
+    normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
     moments("moments of many tiles", (3, 12300), np.float64, 1),
     moments("moments of more tiles than a warp takes", (1, 257 * 4096 + 1), np.float64, 1),
     moments("moments of nothing", (3, 0), np.float64, 1),
     normalization("large columns", (2049, 9), np.float32, (0,)),
-    normalization("large columns in place", (1025, 33), np.float32, (0,), out="same"),
+    normalization("large columns in place", (1025, 33), np.float32, (0,), out="same", device=OLD_GPU),
     moments("moments of large columns", (2049, 33), np.float64, 0),
+]
+
+STREAMS = [
+    normalization("stream", (3, 17000), np.float32, (1,)),
+    normalization("stream of doubles", (5, 9000), np.float64, (1,)),
+    normalization("stream of many units", (2, 33 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
+    normalization("stream in place", (2, 30_000), np.float32, (1,), out="same"),
+    normalization("stream of halves", (2, 40_000), np.float16, (1,)),
+    normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
+    normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
+    normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
+    affine("batch norm in a stream", (30, 3, 1024), "batch_norm"),
+    affine("layer norm in a stream", (2, 20_000), "layer_norm"),
+]
+
+STRIPS = [
+    normalization("strips", (1100, 100), np.float32, (0,)),
+    normalization("strips in place", (1100, 68), np.float32, (0,), out="same"),
+    normalization("strips of halves", (2400, 128), np.float16, (0,)),
+    normalization("strips of doubles", (1100, 32), np.float64, (0,)),
+    normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2)),
+    normalization("strips of every second step", (1100, 2, 36), np.float32, (0,)),
+    affine("batch norm in strips", (1300, 64), "batch_norm"),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -628,6 +661,8 @@ CALLS: list[Call] = [
     *SMALL_GROUPS,
     *SMALL_COLUMNS,
     *LARGE_GROUPS,
+    *STREAMS,
+    *STRIPS,
     *MODULI,
 ]
 CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}

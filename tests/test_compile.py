@@ -69,7 +69,7 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         yield plan(spec, input=line, output=line, offsets=offsets)
 
 
-def normalization_plans() -> Iterator[Plan]:
+def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
     shape = (40, 1000)
     for dtype in [np.dtype(bool), INTEGERS[0], *FLOATS]:
         target = dense(shape, dtype if dtype in FLOATS else FLOATS[3])
@@ -79,9 +79,16 @@ def normalization_plans() -> Iterator[Plan]:
     source = dense(shape, F32)
     for name in PARAMETERS:
         yield make_plan(Normalization((0,), activation=Activation.named(name)), {"input": source, "output": source})
+    alone = device._replace(cooperative_launch=False)
     for shape, axes in (((2, 90_000), (1,)), ((90, 10), (1,)), ((90_000, 40), (0,)), ((9, 5, 9, 7), (0, 2))):
         array = dense(shape, F32)
-        yield make_plan(Normalization(axes), {"input": array, "output": array})
+        for able in (device, alone):
+            yield make_plan(Normalization(axes), {"input": array, "output": array}, able)
+    large = (((3, 90_000), (1,)), ((64, 6, 4096), (0, 2)), ((5000, 256), (0,)), ((9, 3, 700, 64), (0, 2)))
+    for dtype, (shape, axes) in itertools.product(FLOATS, large):
+        array = dense(shape, dtype)
+        yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, device)
+    shape = (40, 1000)
     double = dense(shape, FLOATS[3])
     for name in ("gelu", "sigmoid", "softplus", "celu", "tanh"):
         yield make_plan(Normalization((1,), False, 0.0, Activation.named(name)), {"input": double, "output": double})
@@ -99,10 +106,10 @@ def modulus_plans() -> Iterator[Plan]:
 
 
 def plans_of(family: str, device: DeviceProperties = H200) -> list[Plan]:
-    """Only scans are planned for a device."""
-    if family == "scan":
-        return list(scan_plans(device))
-    return list(normalization_plans() if family == "normalization" else modulus_plans())
+    """Moduli are the same for all devices."""
+    if family == "modulus":
+        return list(modulus_plans())
+    return list(scan_plans(device) if family == "scan" else normalization_plans(device))
 
 
 FAMILIES = ("scan", "normalization", "modulus")

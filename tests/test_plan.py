@@ -8,6 +8,7 @@ import pytest
 from cudml.plan import make_plan, recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
+from cudml.plan.groups import magic_of
 from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, index_type
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
@@ -236,11 +237,16 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     [
         ((100, 64), (1,), ["normalize_short_lines"]),
         ((100, 16384), (1,), ["normalize_lines"]),
-        ((100, 16385), (1,), ["sum_lines", "finish_lines", "apply_lines"]),
+        ((100, 20_000), (1,), ["normalize_stream"]),
+        ((1, 2**28), (1,), ["sum_lines", "finish_lines", "apply_lines"]),
         ((512, 100), (0,), ["normalize_columns"]),
-        ((4096, 100), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((4096, 100), (0,), ["normalize_strips"]),
+        ((4096, 20), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((2**20, 256), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
         ((8, 40, 20, 20), (0, 2, 3), ["normalize_lines"]),
-        ((8, 20, 20, 40), (0, 1, 2), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((8, 20, 20, 40), (0, 1, 2), ["normalize_strips"]),
+        ((64, 256, 128, 128), (0, 2, 3), ["normalize_stream"]),
+        ((64, 256, 128, 128), (0, 2), ["normalize_strips"]),
         ((5, 3), (), ["normalize_columns"]),
         ((0, 7), (1,), []),
         ((7, 0), (1,), []),
@@ -248,6 +254,45 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
 )
 def test_kernels_of_a_normalization(shape, axes, expected):
     assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((64, 2**22), (1,)), ((64, 256, 128, 128), (0, 2, 3)), ((65536, 4096), (0,))]
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dtype):
+    narrow = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
+    plan = make_plan(Normalization(axes), {"input": layout(narrow, dtype), "output": layout(narrow, dtype)})
+    [launch], stages = plan.launches, int(constants(plan)["STAGES"])
+    bundles, units, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
+    assert launch.cooperative
+    assert launch.grid <= H200.multiprocessors
+    assert units <= stages * launch.grid
+    assert slots >= min(bundles, (2 * stages + 1) * launch.grid / units + 2)
+    assert launch.shared_bytes <= H200.shared_bytes_per_block
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        H200._replace(cooperative_launch=False),
+        H200._replace(multiprocessors=2),
+        H200._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536),
+    ],
+)
+@pytest.mark.parametrize(("axes", "expected"), [((1,), "lines"), ((0,), "columns")])
+def test_groups_that_the_gpu_cannot_hold_together_are_read_twice(device, axes, expected):
+    plan = make_plan(Normalization(axes), {"input": layout((2048, 2**20)), "output": layout((2048, 2**20))}, device)
+    assert kernels(plan) == [f"{step}_{expected}" for step in ("sum", "finish", "apply")]
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 5, 7, 49, 64, 1000, 2**20 + 1, 2**30, 2**31 - 1])
+def test_magic_numbers_divide(divisor):
+    magic, shift = magic_of(divisor)
+    most = 2**31 - 1
+    for n in (0, 1, divisor - 1, divisor, divisor + 1, 3 * divisor - 1, most, most // divisor * divisor - 1):
+        if 0 <= n <= most:
+            assert n * (magic % 2**32) >> (32 + shift) == n // divisor
 
 
 def test_the_moments_of_nothing_are_still_written():

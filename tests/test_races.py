@@ -84,7 +84,7 @@ def test_cases_share_a_line_in_every_way(plans: list[Plan]):
 
 
 BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "BULK", "LINKED", "DENSE")
-BRANCHES += ("EXCHANGE",)
+BRANCHES += ("EXCHANGE", "SCALE_PACKED")
 
 
 @pytest.mark.parametrize("constant", BRANCHES)

@@ -26,8 +26,9 @@ def launch(plan: Plan, arrays: Mapping[str, Any], device: int) -> None:
     if plan.scratch_bytes:
         scratch = _scratch(plan.scratch_bytes, device)
         scratch_address = scratch.address
-    for function, grid, block, shared_bytes, binding in _steps(plan, device):
-        function(grid, block, binding(arrays, _address_of, workspace_address, scratch_address), shared_bytes)
+    for function, grid, block, shared_bytes, cooperative, binding in _steps(plan, device):
+        arguments = binding(arrays, _address_of, workspace_address, scratch_address)
+        function(grid, block, arguments, shared_bytes, enable_cooperative_groups=cooperative)
 
 
 class _Step(NamedTuple):
@@ -37,6 +38,7 @@ class _Step(NamedTuple):
     grid: tuple[int]
     block: tuple[int]
     shared_bytes: int
+    cooperative: bool
     binding: Binding
 
 
@@ -44,7 +46,7 @@ class _Step(NamedTuple):
 def _steps(plan: Plan, device: int) -> tuple[_Step, ...]:
     module = _module(plan.source, plan.constants, architecture_of(device))
     return tuple(
-        _Step(_function(module, step), (step.grid,), (step.block,), step.shared_bytes, Binding(step))
+        _Step(_function(module, step), (step.grid,), (step.block,), step.shared_bytes, step.cooperative, Binding(step))
         for step in plan.launches
     )
 

@@ -17,6 +17,8 @@ class DeviceProperties(NamedTuple):
     shared_bytes_per_multiprocessor: int
     shared_bytes_per_block: int
     """The most that a block can have, static and dynamic; beyond 48 KB only a kernel that asks for it."""
+    cooperative_launch: bool = True
+    """Whether blocks of a launch can be made to run all at the same time."""
 
 
 H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448)

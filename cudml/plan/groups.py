@@ -165,22 +165,53 @@ class Groups:
         names = self.kept.strides
         return index_type(counts, [axes.dims(name) for axes in (self.kept, self.reduced) for name in names])
 
+    def index_with(self, counts: Sequence[int]) -> np.dtype:
+        """The type of offsets and of so large counts."""
+        return max(self.index, index_type(counts, ()), key=lambda dtype: dtype.itemsize)
+
     @property
     def geometry(self) -> Struct:
+        return self.geometry_in(self.index)
+
+    def geometry_in(self, index: np.dtype) -> Struct:
         """kernels/normalization.cuh: struct Geometry."""
-        narrow = self.index.itemsize == 4
+        narrow = index.itemsize == 4
         counts = (self.count, self.length, self.tiles if self.length else 0)
-        return Struct(counts + self.kept.numbers(narrow) + self.reduced.numbers(narrow), self.index)
+        return Struct(counts + self.kept.numbers(narrow) + self.reduced.numbers(narrow), index)
+
+    @property
+    def is_double(self) -> bool:
+        """Whether elements are normalized in float64."""
+        return self.source.dtype.name == "float64" or self.source.dtype.kind in "biu"
+
+    @property
+    def normal_words(self) -> int:
+        """32-bit words of kernels/normalization.cuh: struct Normalizer."""
+        return 6 if self.is_double else 4
+
+    @property
+    def widest(self) -> int:
+        """The size of the larger elements, of the input or the output."""
+        return max(layout.dtype.itemsize for layout in self.stored)
+
+    @property
+    def stored(self) -> list[ArrayLayout]:
+        """The input and, where there is one, the output."""
+        arrays = (self.arrays.get(name) for name in ("input", "output"))
+        return [array for array in arrays if isinstance(array, ArrayLayout)]
+
+    def differs_across(self, name: str) -> bool:
+        """Whether neighbouring groups have their own scale or bias."""
+        return isinstance(self.arrays.get(name), ArrayLayout) and self.kept.strides[name][-1] != 0
 
     def constants(self, spec: Normalization) -> dict[str, str | int | bool]:
         """Those of kernels/normalization.cuh."""
         source, output, moment = self.source, self.arrays.get("output"), self.arrays.get("mean")
-        double = source.dtype.name == "float64" or source.dtype.kind in "biu"
         return {
             "INPUT": c_name(source.dtype),
             "INPUT_ALIGNED": source.element_aligned,
             "MOMENT": c_name(moment.dtype) if isinstance(moment, ArrayLayout) else "float",
-            "COMPUTE": "double" if double else "float",
+            "COMPUTE": "double" if self.is_double else "float",
             "ACTIVATION": spec.activation.name if spec.activation else "identity",
             "NORMALIZE_VARIANCE": spec.normalize_variance,
             "INDEX": "int" if self.index.itemsize == 4 else "long long",

@@ -9,6 +9,7 @@ from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_steps import operand_arguments, parameters, three_steps
+from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.spec import Moments, Normalization
 
@@ -29,23 +30,23 @@ _SHORT_ROWS = 4
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches that reduce `input` to `mean` and `variance`."""
-    return _plan(Groups.of(spec.axes, dict(arrays), spec.correction), Normalization(spec.axes))
+    return _plan(Groups.of(spec.axes, dict(arrays), spec.correction), Normalization(spec.axes), device)
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
-    return _plan(Groups.of(spec.axes, arrays), spec)
+    return _plan(Groups.of(spec.axes, arrays), spec, device)
 
 
-def _plan(groups: Groups, spec: Normalization) -> Plan:
+def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     if groups.count == 0 or (groups.length == 0 and not groups.has("mean")):
         return Plan("normalization_lines.cu", (), ())
     if groups.length > 0 and groups.are_columns:
-        return plan_columns(groups, spec)
-    return _plan_lines(groups, spec)
+        return plan_columns(groups, spec, device)
+    return _plan_lines(groups, spec, device)
 
 
-def _plan_lines(groups: Groups, spec: Normalization) -> Plan:
+def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     chunks = math.ceil(groups.length / groups.chunk)
     rows = math.ceil(chunks / LANES)
     if 0 < chunks <= LANES // 2:
@@ -55,6 +56,9 @@ def _plan_lines(groups: Groups, spec: Normalization) -> Plan:
         warps = math.ceil(rows / of_warp)
         shares = _shares(groups, warps, of_warp, max(1, _LEAST_WARPS // warps))
         return _one_launch("normalize_lines", groups, spec, shares, shares["TEAMS"])
+    streamed = plan_stream(groups, spec, device) if groups.length and groups.has("output") else None
+    if streamed is not None:
+        return streamed
     shares = _shares(groups, _TILE_ROWS // _ROWS_OF_WARP, _ROWS_OF_WARP, 1)
     groups = groups.in_tiles(_TILE_ROWS * LANES * groups.chunk)
     block = shares["WARPS"] * LANES

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
+from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.layout import VECTOR_BYTES
 from cudml.plan.normalization_steps import operand_arguments, parameters, three_steps
+from cudml.plan.normalization_stream import plan_strips
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.spec import Normalization
 
@@ -50,7 +52,7 @@ def columns_of(groups: Groups) -> Columns:
     return Columns(vector, span, across, spans)
 
 
-def plan_columns(groups: Groups, spec: Normalization) -> Plan:
+def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The launches for groups that lie side by side."""
     chosen = columns_of(groups)
     constants = {
@@ -58,13 +60,16 @@ def plan_columns(groups: Groups, spec: Normalization) -> Plan:
         **{name.upper(): value for name, value in asdict(chosen).items()},
         "INPUT_PACKED": groups.packed_columns("input", chosen.vector),
         "OUTPUT_PACKED": groups.packed_columns("output", chosen.vector),
-        "SCALE_ACROSS": _differs_across(groups, "scale"),
-        "BIAS_ACROSS": _differs_across(groups, "bias"),
+        "SCALE_ACROSS": groups.differs_across("scale"),
+        "BIAS_ACROSS": groups.differs_across("bias"),
         "FINISHERS": LANES,
     }
     tile = chosen.spans * chosen.span * groups.chunk
     strips, block = math.ceil(groups.count / (chosen.across * chosen.vector)), chosen.across * chosen.spans
     if groups.length > tile:
+        streamed = plan_strips(groups, spec, device) if groups.has("output") else None
+        if streamed is not None:
+            return streamed
         groups = groups.in_tiles(tile)
         constants |= {"INDEX": groups.constants(spec)["INDEX"]}
         return three_steps("columns", groups, spec, constants, block, strips * groups.tiles)
@@ -83,16 +88,11 @@ def plan_columns(groups: Groups, spec: Normalization) -> Plan:
 
 def _vector(groups: Groups) -> int:
     """Neighbouring columns of a thread: as many as one access moves, of the input and of the output."""
-    layouts = [layout for name in ("input", "output") if isinstance(layout := groups.arrays.get(name), ArrayLayout)]
-    vector = VECTOR_BYTES // max(layout.dtype.itemsize for layout in layouts)
+    vector = VECTOR_BYTES // groups.widest
     names = [name for name in ("input", "output") if groups.has(name)]
     while vector > 1 and not all(groups.packed_columns(name, vector) for name in names):
         vector //= 2
     return vector
-
-
-def _differs_across(groups: Groups, name: str) -> bool:
-    return isinstance(groups.arrays.get(name), ArrayLayout) and groups.kept.strides[name][-1] != 0
 
 
 def _power_of_two(n: int) -> int:

@@ -71,11 +71,14 @@ class Launch:
     arguments: tuple[Argument, ...]
     shared_bytes: int = 0
     """Dynamic shared memory of a block."""
+    cooperative: bool = False
+    """All blocks run at the same time: the launch waits until there is room for them."""
 
     def __str__(self) -> str:
         shown = ", ".join(_show(argument) for argument in self.arguments)
         shared = f", {self.shared_bytes}" if self.shared_bytes else ""
-        return f"{self.kernel}<<<{self.grid}, {self.block}{shared}>>>({shown})"
+        together = " together" if self.cooperative else ""
+        return f"{self.kernel}<<<{self.grid}, {self.block}{shared}>>>({shown}){together}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class EmulatedBackend:
                     step.block,
                     Binding(step)(arrays, address_of, address_of(workspace), address_of(scratch)),
                     shared_bytes=step.shared_bytes,
+                    cooperative=step.cooperative,
                     most_shared=self.device.shared_bytes_per_block,
                     schedule=schedule,
                     arrays=memory,
