@@ -15,7 +15,8 @@
 // Constants that the plan sets:
 //     INPUT, SCALE, BIAS, OUTPUT, MOMENT     element types: of the arrays, and of mean and variance
 //     COMPUTE                                float or double: in which the elements are normalized
-//     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number a group
+//     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
+//                                            group, 4: for each chunk
 //     ACTIVATION                             a struct of activations.cuh
 //     NORMALIZE_VARIANCE
 //     *_ALIGNED                              every element of that array lies at a multiple of its size
@@ -222,7 +223,7 @@ __device__ void store_moments(const Arrays& group, const Moments& m, const Param
 // ---------------------------------------------------------------------------------------------------------------------
 // Scale, bias and activation
 
-constexpr int NONE = 0, OF_ELEMENTS = 1, NUMBER = 2, OF_GROUP = 3;
+constexpr int NONE = 0, OF_ELEMENTS = 1, NUMBER = 2, OF_GROUP = 3, OF_CHUNKS = 4;
 
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
@@ -243,6 +244,9 @@ template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
     __device__ void load_once(const char* of_group, double number) {
         if constexpr (KIND == NUMBER) pack.element[0] = static_cast<Compute>(number);
         else if constexpr (KIND == OF_GROUP) pack.element[0] = load_element<Stored, ALIGNED>(of_group);
+    }
+    __device__ void load_of_chunk(const char* of_chunk) {
+        if constexpr (KIND == OF_CHUNKS) pack.element[0] = load_element<Stored, ALIGNED>(of_chunk);
     }
     __device__ Compute at(int j) const {
         if constexpr (KIND == NONE) return 0;

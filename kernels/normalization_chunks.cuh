@@ -34,6 +34,11 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, In
 
 __device__ void load_operands(const Arrays& group, const Geometry& g, Index number, Index end,
                               Operands<CHUNK>& operands) {
+    if constexpr (HAS_SCALE == OF_CHUNKS || HAS_BIAS == OF_CHUNKS) {
+        const Offsets chunk = g.reduced.offsets(number < end ? number : 0);
+        operands.scale.load_of_chunk(group.scale + chunk.of[OF_SCALE]);
+        operands.bias.load_of_chunk(group.bias + chunk.of[OF_BIAS]);
+    }
     if constexpr (HAS_SCALE == OF_ELEMENTS) {
         load_chunk<OF_SCALE, SCALE_ALIGNED, SCALE_PACKED>(group.scale, g, number, end, operands.scale.pack);
     }

@@ -10,6 +10,8 @@
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
 //     SCALE_ACROSS, BIAS_ACROSS     0: the same for the VECTOR columns, 1: of each its own
+//     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
+//     EARLY           1: scale and bias are loaded together with the input; 0: when the statistics are known
 //     FINISHERS       threads that finish the statistics of a group of several tiles
 #include "normalization.cuh"
 
@@ -161,7 +163,7 @@ struct ColumnSums {
 // ---------------------------------------------------------------------------------------------------------------------
 // Columns of a block at the most
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     __shared__ ColumnSums sums;
@@ -172,7 +174,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     Span span;
     span.load(column, g, place);
     const Elements first = load_first(column.input, g, place);
-    span.load_operands(column, g, place);
+    if (EARLY) span.load_operands(column, g, place);
     sums.add(span, first, place.count);
 
     for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
@@ -185,6 +187,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     }
     __syncthreads();  // by now all was read, so the output may be the input
     if (!output || place.count == 0) return;
+    if (!EARLY) span.load_operands(column, g, place);
     Normalizer<Compute> normalizer[VECTOR];
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) normalizer[v] = normalizers[threadIdx.x % ACROSS * VECTOR + v];
@@ -204,7 +207,7 @@ struct Work {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(BLOCK) sum_columns(const char* input, Sums* tile_sums, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) sum_columns(const char* input, Sums* tile_sums, Geometry g) {
     __shared__ ColumnSums sums;
     const Work work(g, blockIdx.x);
     const Place place(g, work.strip, work.tile);
@@ -225,7 +228,7 @@ finish_columns(const char* input, const Sums* tile_sums, Normalizer<Compute>* no
     finish_groups({input, nullptr, nullptr, nullptr, 0, 0, mean, variance}, tile_sums, normalizers, g, p);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
               double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
     const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first

@@ -13,6 +13,8 @@
 //     LENGTH          elements of such a group; 0 otherwise
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
 //     TEAMS           such groups or tiles, or warps with short groups, that a block works on
+//     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
+//     EARLY           1: scale and bias are loaded together with the input; 0: when the statistics are known
 //     FINISHERS       threads that finish the statistics of a group of several tiles
 #include "normalization_chunks.cuh"
 
@@ -102,7 +104,7 @@ constexpr int ROWS_OF_LANE = ROWS > LINE_LANES ? ROWS / LINE_LANES : 1;
 
 __device__ int lane_of_row(int row) { return (lane_index() & ~(LINE_LANES - 1)) + row % LINE_LANES; }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_short_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                       double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
@@ -225,7 +227,7 @@ __device__ Sums team_sum(Sums (&warp_sums)[TEAMS][WARPS], Sums sums) {
     return lane_sum<WIDTH>(place < WARPS ? warp_sums[warp / WARPS][place] : Sums{});
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                 double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
@@ -240,7 +242,7 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     Rows rows;
     rows.load(group, g, 0, end);
     const Input first = exists ? load_input(group, g, 0) : Input();
-    rows.load_operands(group, g, 0, end);
+    if (EARLY) rows.load_operands(group, g, 0, end);
     rows.gather(buffer);
     const Shift shift(first);
     Sums sums = rows.sum(0, end, shift);
@@ -250,13 +252,15 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
 
     const Moments moments = moments_of(sums, shift.value, p);
     if (mean && exists && first_of_row(0) == 0 && lane_index() == 0) store_moments(group, moments, p);
-    if (output) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
+    if (!output) return;
+    if (!EARLY) rows.load_operands(group, g, 0, end);
+    rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Groups of several tiles
 
-extern "C" __global__ void __launch_bounds__(BLOCK) sum_lines(const char* input, Sums* tile_sums, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) sum_lines(const char* input, Sums* tile_sums, Geometry g) {
     __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
     __shared__ Sums warp_sums[TEAMS][WARPS];
     const Index work = blockIdx.x, number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
@@ -276,7 +280,7 @@ finish_lines(const char* input, const Sums* tile_sums, Normalizer<Compute>* norm
     finish_groups({input, nullptr, nullptr, nullptr, 0, 0, mean, variance}, tile_sums, normalizers, g, p);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
             double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];

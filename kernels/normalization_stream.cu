@@ -4,7 +4,8 @@
 // by one copy at any address; everything else by ordinary loads.
 //
 // Constants that the plan sets, beside those of normalization_ring.cuh and normalization_chunks.cuh:
-//     BULK     1: bulk copies, by one warp; 0: ordinary loads
+//     BULK        1: bulk copies, by one warp; 0: ordinary loads
+//     ONE_RUN     1: the elements of a group follow each other in memory
 #include "normalization_chunks.cuh"
 
 constexpr int UNIT_ROWS = 64;
@@ -84,7 +85,7 @@ __device__ void load_units(const Work& work) {
         await_emptied(work, visit);
         if (!BULK) {
             copy_by_elements(work, unit, group, stage.full, work.data(visit));
-        } else if (REDUCED_RANK == 1) {
+        } else if (ONE_RUN) {
             char* to = work.data(visit) + stage_offset(work, unit);
             copy_run(stage.full, to, address_of(group.input, work.g, unit.number * UNIT), unit.count * SIZE);
         } else {

@@ -178,7 +178,10 @@ def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any 
 
 
 #: With room for a group of more units than a warp has lanes.
-ROOMY_GPU = SMALL_GPU._replace(multiprocessors=6)
+ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
+
+#: With room for three stages.
+TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
 #: Without bulk copies and barriers that count bytes, and with room for one stage.
 OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
@@ -324,13 +327,16 @@ def normalization(
     pattern: str = "contiguous",
     out: str = "",
     device: DeviceProperties = SMALL_GPU,
+    again: bool = False,
 ) -> Call:
-    """Without scale, bias and activation; "same" as `out` is in place."""
+    """Without scale, bias and activation; "same" as `out` is in place. `again`: another array is normalized before."""
     x = floats(shape, dtype)
 
     def compute(make: AsArray) -> Any:
         source = laid_out(make, x, pattern)
         target = source if out == "same" else laid_out(make, np.zeros_like(x), out) if out else None
+        if again:
+            mean_variance_normalization(make(1 - x * x), axes=axes)
         return mean_variance_normalization(source, axes=axes, out=target)
 
     return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype], device)
@@ -443,7 +449,9 @@ LARGE_GROUPS = [
 STREAMS = [
     normalization("stream", (3, 17000), np.float32, (1,)),
     normalization("stream of doubles", (5, 9000), np.float64, (1,)),
-    normalization("stream of many units", (2, 33 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
+    normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
+    normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
+    normalization("stream round a small ring", (12, 20_001), np.float32, (1,), device=TIGHT_GPU),
     normalization("stream in place", (2, 30_000), np.float32, (1,), out="same"),
     normalization("stream of halves", (2, 40_000), np.float16, (1,)),
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),

@@ -138,6 +138,16 @@ class Groups:
         )
         return 0 < beside < inside
 
+    @property
+    def is_one_run(self) -> bool:
+        """Whether the elements of a group follow each other in memory."""
+        step = self.source.dtype.itemsize
+        for size, stride in zip(reversed(self.reduced.sizes), reversed(self.reduced.strides["input"]), strict=True):
+            if stride != step:
+                return False
+            step *= size
+        return True
+
     def packed(self, name: str) -> bool:
         """Whether every whole chunk lies dense and aligned, so that one access moves it."""
         layout = self.arrays.get(name)
@@ -227,5 +237,7 @@ class Groups:
         operand, upper = self.arrays.get(name), name.upper()
         if not isinstance(operand, ArrayLayout):
             return {upper: "float", f"HAS_{upper}": 0 if operand is None else 2, f"{upper}_ALIGNED": 1}
-        kind = 1 if any(self.reduced.strides[name]) else 3
+        strides = self.reduced.strides[name]
+        of_chunks = not self.are_columns and strides[-1] == 0 and self.reduced.sizes[-1] % self.chunk == 0
+        kind = 3 if not any(strides) else 4 if of_chunks else 1
         return {upper: c_name(operand.dtype), f"HAS_{upper}": kind, f"{upper}_ALIGNED": operand.element_aligned}

@@ -82,6 +82,8 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "ROWS": rows,
         "TEAMS": teams,
         "FINISHERS": LANES,
+        "RESIDENT": 1,
+        "EARLY": 1,
     }
 
 

@@ -63,6 +63,8 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
         "FINISHERS": LANES,
+        "RESIDENT": 1,
+        "EARLY": 1,
     }
     tile = chosen.spans * chosen.span * groups.chunk
     strips, block = math.ceil(groups.count / (chosen.across * chosen.vector)), chosen.across * chosen.spans

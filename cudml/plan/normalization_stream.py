@@ -66,7 +66,8 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     loaders = 1 if bulk else _ORDINARY_LOADERS
     ring = _ring(groups, device, 1, (loaders, adders, normalizers), stage_bytes, buffers)
     cut = (groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    constants = {**groups.constants(spec), **packed, "BULK": bulk}
+    own = {"BULK": bulk, "ONE_RUN": groups.is_one_run}
+    constants: dict[str, str | int | bool] = {**groups.constants(spec), **packed, **own}
     return _plan("normalize_stream", "normalization_stream.cu", groups, spec, device, ring, stage_bytes, cut, constants)
 
 
@@ -149,8 +150,6 @@ def _plan(
 def _has_long_runs(groups: Groups, elements: int) -> bool:
     """Whether bulk copies can load any unit: one of a single run, or one for each of its runs by a lane."""
     size, run = groups.source.dtype.itemsize, groups.reduced.sizes[-1]
-    if groups.reduced.strides["input"][-1] != size:
-        return False
-    if len(groups.reduced.sizes) == 1:
+    if groups.is_one_run:
         return True
     return groups.packed("input") and run * size >= _LEAST_RUN_BYTES and elements // run + 2 <= LANES
