@@ -41,6 +41,8 @@ __device__ void copy_run(Gate& full, char* to, const char* from, int bytes) {
     const int bulk = (bytes - head) / 16 * 16, tail = bytes - head - bulk;
     if (lane < head) to[lane] = from[lane];
     if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
+    if (head + tail > 0) fence_async_proxy();  // the copy engine writes here the next time round
+    __syncwarp();
     if (lane == 0 && bulk > 0) full.arrive_with_copy(to + head, from + head, bulk);
     else full.arrive();
 }

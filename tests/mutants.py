@@ -193,6 +193,8 @@ MUTANTS = [
            "data + (first - [-begin-]{+of_lane+}) * SIZE"),
     Mutant("run without its tail", "normalization_stream.cu", "stream shifted by a byte", ALL,
            "lane - 16 < tail{+ - 1+}) to"),
+    Mutant("bytes of the last turn under a copy", "normalization_stream.cu", "stream round a small ring", CHECKING,
+           "[-if (head + tail > 0) fence_async_proxy();-]"),
     Mutant("strip loaded a row too far", "normalization_strips.cu", "strips", ALL,
            "step >{+ unit.count || step > +}[-=-] unit.count) break"),
     Mutant("rows of another unit", "normalization_strips.cu", "strips over two axes", ALL,

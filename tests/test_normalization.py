@@ -412,6 +412,52 @@ def test_same_bits_every_time(xp, shape, axes):
         assert_same_bits(xp.to_numpy(mean_variance_normalization(x, axes=axes)), first)
 
 
+OTHER_GPUS = {
+    "a few blocks": {"multiprocessors": 2},
+    "more blocks": {"multiprocessors": 7},
+    "no bulk copies": {"compute_capability": (8, 6), "shared_bytes_per_block": 101_376},
+    "no asynchronous copies": {"compute_capability": (7, 5), "shared_bytes_per_block": 65_536},
+    "blocks that cannot wait for each other": {"cooperative_launch": False},
+}
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("gpu", OTHER_GPUS)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((3, 20_001), (1,)), ((1, 120_000), (1,)), ((6, 3, 6000), (0, 2)), ((1100, 100), (0,))]
+)
+def test_other_gpus_give_the_same_bits(xp, shape, axes, gpu):
+    """Read once from the memory of all blocks, or twice; by bulk copies or not."""
+    rng = np.random.default_rng(32)
+    x, scale = random(rng, shape, np.float32), random(rng, (shape[-1],), np.float32)
+    expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), xp.asarray(scale), axes=axes))
+    with xp.planned_for(**OTHER_GPUS[gpu]):
+        got = xp.to_numpy(mean_variance_normalization(xp.asarray(x), xp.asarray(scale), axes=axes))
+    assert_same_bits(got, expected)
+    assert_close(got, *normalization_reference(x, axes, scale))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@all_patterns
+@pytest.mark.parametrize(("shape", "axes"), [((2, 20_001), (1,)), ((1040, 64), (0,))])
+def test_layout_of_large_groups(xp, pattern, shape, axes):
+    x = random(np.random.default_rng(33), shape, np.float32)
+    expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes))
+    out = Poisoned(xp, x.shape, np.float32, pattern)
+    mean_variance_normalization(place(xp, x, pattern), axes=axes, out=out.array)
+    assert_same_bits(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, np.float32], ids=str)
+def test_error_stays_below_four_roundings(xp, dtype):
+    """With a mean that is far larger than the spread; sums of float64 have roundings of their own."""
+    x = (np.random.default_rng(34).standard_normal((4, 20_000)) + 1000).astype(dtype)
+    distance, _, variance = moments_reference(x, (1,))
+    expected = distance / np.sqrt(variance + np.longdouble(1e-5))
+    got = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=1))
+    assert_close(got, expected, rounded(expected, 4 * UNIT_ROUNDOFF["float32"] * np.abs(expected), dtype))
+
+
 # Activations: DirectML's formulas, written down again in long double.
 
 

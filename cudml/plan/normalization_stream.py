@@ -77,7 +77,8 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     columns = next((nbytes // size for nbytes in _STRIP_BYTES if nbytes <= inner * size), 0)
     vector = columns // LANES
     copy_bytes = next((n for n in (16, 8, 4) if n >= size and groups.packed_columns("input", n // size)), 0)
-    if vector == 0 or not copy_bytes or inner % vector:
+    dense = groups.kept.strides["input"][-1] == size
+    if vector == 0 or not dense or not copy_bytes or inner % vector:
         return None
     steps = _UNIT_BYTES // (columns * size)
     ring = _ring(groups, device, columns, (_COPIERS, _HANDS[0], _HANDS[1]), _UNIT_BYTES, 0)
