@@ -3,9 +3,9 @@
 //     output = activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)
 //
 // A group is everything that shares a mean. Its elements are numbered in C order over the reduced axes, whatever their
-// strides, and cut into chunks of 16 bytes. A chunk is added up from left to right; chunks are added pairwise, in aligned
-// powers of two, chunks that do not exist being 0. So any aligned power of two of chunks may be added up by anybody, and
-// the statistics depend on values and shape alone.
+// strides, and cut into chunks of 16 bytes. A chunk is added up from left to right; chunks are added pairwise, in
+// aligned powers of two, chunks that do not exist being 0. So any aligned power of two of chunks may be added up by
+// anybody, and the statistics depend on values and shape alone.
 //
 // The sums are of x - shift and (x - shift)^2 in double, the shift being the group's first element. That loses nothing
 // to cancellation: since the shift is one of the n elements, (mean - shift)^2 <= n * variance, hence the variance keeps

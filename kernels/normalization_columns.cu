@@ -1,8 +1,8 @@
 // Mean, variance and normalization of groups that lie side by side: columns of a matrix.
 //
-// A thread walks down a span, some chunks of VECTOR neighbouring columns, which it keeps in registers; SPANS threads of a
-// block share a column. Columns of up to so many spans are read once. Longer ones are cut into tiles and read twice, as
-// in normalization_lines.cu.
+// A thread walks down a span, some chunks of VECTOR neighbouring columns, which it keeps in registers; SPANS threads of
+// a block share a column. Columns of up to so many spans are read once. Longer ones are cut into tiles and read twice,
+// as in normalization_lines.cu.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     VECTOR          columns of a thread
@@ -207,7 +207,8 @@ struct Work {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) sum_columns(const char* input, Sums* tile_sums, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
+sum_columns(const char* input, Sums* tile_sums, Geometry g) {
     __shared__ ColumnSums sums;
     const Work work(g, blockIdx.x);
     const Place place(g, work.strip, work.tile);

@@ -2,8 +2,8 @@
 //
 // A group of up to a block is read once, and normalized from registers: by some lanes of a warp, by a warp, or by
 // several. Nothing is waited for but memory, so many small blocks do best, each thread of which loads a few chunks, all
-// of them before it uses the first. Where chunks are not dense and aligned, rows of 32 go through shared memory, so that
-// neighbouring lanes move neighbouring elements.
+// of them before it uses the first. Where chunks are not dense and aligned, rows of 32 go through shared memory, so
+// that neighbouring lanes move neighbouring elements.
 //
 // Larger groups are cut into tiles and read twice: the sums of all tiles, the statistics of all groups, then every
 // tile again, from the last to the first, which the cache still holds.
@@ -62,7 +62,8 @@ __device__ void load_short(const ShortGroups& groups, const Geometry& g, Chunk& 
         for (int j = 0; j < CHUNK; j++) {
             const int i = j * LANES + lane_index();
             chunk.element[j] = Input();
-            if (groups.has_element(i)) chunk.element[j] = load_input(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH);
+            if (!groups.has_element(i)) continue;
+            chunk.element[j] = load_input(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH);
         }
     }
 }
@@ -94,7 +95,8 @@ __device__ void store_short(RowBuffer& buffer, const ShortGroups& groups, const 
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
             const int i = j * LANES + lane_index();
-            if (groups.has_element(i)) store_output(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH, buffer.output[i]);
+            if (!groups.has_element(i)) continue;
+            store_output(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH, buffer.output[i]);
         }
     }
 }
@@ -207,8 +209,8 @@ struct Rows {
         return lane_sum<ROWS>(row_aggregates(sums));
     }
 
-    __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g, const Normalizer<Compute>& normalizer,
-                          const Parameters& p, Index begin, Index end) {
+    __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g,
+                          const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, Index end) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const Index first = begin + first_of_row(r);
@@ -260,7 +262,8 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
 // ---------------------------------------------------------------------------------------------------------------------
 // Groups of several tiles
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) sum_lines(const char* input, Sums* tile_sums, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
+sum_lines(const char* input, Sums* tile_sums, Geometry g) {
     __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
     __shared__ Sums warp_sums[TEAMS][WARPS];
     const Index work = blockIdx.x, number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
@@ -285,7 +288,7 @@ apply_lines(const char* input, char* output, const char* scale, const char* bias
             double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    const Index work = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // the last that was read first
+    const Index work = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // what was read last first
     const Index number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
     const Arrays group = arrays.at(g.kept.offsets(number));

@@ -1,9 +1,9 @@
-// What the kernels for large groups share, which read their input once: an assembly line in every block, and a group that
-// stays in the shared memory of all blocks together until its statistics are known.
+// What the kernels for large groups share, which read their input once: an assembly line in every block, and a group
+// that stays in the shared memory of all blocks together until its statistics are known.
 //
-// Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and unit n of
-// the launch is visit n / blocks of block n % blocks. Each block has a ring of stages, through which its warps pass units
-// from hand to hand:
+// Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and unit n
+// of the launch is visit n / blocks of block n % blocks. Each block has a ring of stages, through which its warps pass
+// units from hand to hand:
 //
 //     loaders       copy the unit into a stage                                                      full
 //     adders        add up parts of it                                                              summed
@@ -15,9 +15,9 @@
 //
 // Progress. A block waits for units of other blocks, so all blocks have to run at the same time: the launch is
 // cooperative, which the driver starts when there is room for all blocks and not before, whatever else runs, and in
-// graphs too. Of the first bundle that is not finished a block has at most the units that fit its ring, as units go round
-// the blocks and the plan takes no bundle of more units than there are stages; so it loads them all, whoever waits for
-// what. A folder or awaiter waits for nothing but bundles that are finished before its own.
+// graphs too. Of the first bundle that is not finished a block has at most the units that fit its ring, as units go
+// round the blocks and the plan takes no bundle of more units than there are stages; so it loads them all, whoever
+// waits for what. A folder or awaiter waits for nothing but bundles that are finished before its own.
 //
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
 // then stay in the cache; the epoch tells their turns apart. A block has at most two rings of units that another still

@@ -1,4 +1,5 @@
-// Normalization of large groups whose elements lie side by side, in one run or in many: read once (normalization_ring.cuh).
+// Normalization of large groups whose elements lie side by side, in one run or in many; they are read once
+// (normalization_ring.cuh).
 //
 // A unit is 64 rows of 32 chunks. Runs that are long and aligned are loaded by bulk copies, one for each; a single run
 // by one copy at any address; everything else by ordinary loads.
@@ -127,8 +128,9 @@ __device__ void add_units(const Work& work, int adder) {
             Sums sums[AT_ONCE];
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
+                const int number = ((adder * ROWS + first + r) * LANES + lane_index()) * CHUNK;
                 Chunk chunk;
-                load_staged(from, ((adder * ROWS + first + r) * LANES + lane_index()) * CHUNK, unit.count, shift.element, chunk);
+                load_staged(from, number, unit.count, shift.element, chunk);
                 sums[r] = sum_of(chunk, shift.value);
             }
             total = over_rows.next(first / AT_ONCE, lane_sum<AT_ONCE>(row_aggregates(sums)));
@@ -152,8 +154,9 @@ __device__ void normalize_units(const Work& work, RowBuffer& buffer, int normali
             Operands<CHUNK> operands[AT_ONCE];
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
+                const Index number = begin + ((first + r) * LANES + lane_index()) * CHUNK;
                 operands[r].load_once(group);
-                load_operands(group, work.g, begin + ((first + r) * LANES + lane_index()) * CHUNK, begin + unit.count, operands[r]);
+                load_operands(group, work.g, number, begin + unit.count, operands[r]);
             }
             if (first == normalizer * ROWS) {
                 stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copies wrote

@@ -32,7 +32,8 @@ __device__ Elements staged(const char* data, int step) {
 __device__ void load_units(const Work& work) {
     constexpr int ACROSS = PITCH / COPY_BYTES, DOWN = LOADERS * LANES / ACROSS;
     static_assert(LOADERS * LANES % ACROSS == 0 && STEPS % DOWN == 0, "");
-    const int place = static_cast<int>(threadIdx.x) % ACROSS * COPY_BYTES, first = static_cast<int>(threadIdx.x) / ACROSS;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
     for (int visit = 0; work.has(visit); visit++) {
         Stage& stage = work.stage(visit);
         const Unit unit = work.unit(visit);

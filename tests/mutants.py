@@ -148,7 +148,7 @@ MUTANTS = [
            "[-__syncthreads();-]  // by now"),
     Mutant("columns without an end", "normalization_columns.cu", "moments of columns", ALL,
            "[-if (number >= g.groups) continue;-]"),
-    Mutant("spans summed in another lane", "normalization_columns.cu", "columns in place", ALL,
+    Mutant("spans summed in another lane", "normalization_columns.cu", "groups in columns in place", ALL,
            "lane_sum<ACROSS * SPANS_OF_WARP>(sums, ACROSS{+ / 2+})"),
     Mutant("one step too many", "normalization_columns.cu", "columns of a block", ALL,
            "if (k <{+=+} place.count) step[k]"),

@@ -421,11 +421,11 @@ SMALL_GROUPS = [
 ]
 
 SMALL_COLUMNS = [
-    normalization("short columns", (7, 300), np.float32, (0,)),
+    normalization("groups in short columns", (7, 300), np.float32, (0,)),
     normalization("columns of two spans", (9, 80), np.float32, (0,)),
     normalization("columns of a block", (130, 70), np.float32, (0,)),
     normalization("columns of more rows", (600, 36), np.float32, (0,)),
-    normalization("columns in place", (90, 40), np.float32, (0,), out="same"),
+    normalization("groups in columns in place", (90, 40), np.float32, (0,), out="same"),
     normalization("columns of halves", (70, 24), np.float16, (0,)),
     normalization("columns not side by side", (90, 33), np.float32, (0,), "every second", "every second"),
     normalization("columns over two axes", (3, 5, 7, 8), np.float32, (0, 2)),
