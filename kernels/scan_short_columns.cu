@@ -10,10 +10,11 @@
 #include "columns.cuh"
 
 constexpr int BLOCK = SPANS * ACROSS, COLUMNS = ACROSS * VECTOR;
-constexpr int ROWS_OF_COLUMN = SPANS > PARTS ? SPANS / PARTS : 1;
+constexpr int PARTS = SPANS * SPAN > RADIX ? RADIX / SPAN : SPANS, ROWS = SPANS / PARTS;  // spans of a row, rows
+constexpr int ROW_BITS = log2_of(2 * ROWS);
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
-static_assert(SPANS == 1 || (RADIX % SPAN == 0 && ROWS_OF_COLUMN <= TILE_ROWS), "");
+static_assert(SPANS == 1 || (RADIX % SPAN == 0 && SPANS % PARTS == 0 && ROWS < TILE_ROWS), "");
 
 struct Source {
     const char* column[VECTOR];  // of the first step
@@ -41,38 +42,43 @@ struct Source {
     }
 };
 
-// The prefix of a column that ends with row `row`. The row's number says which blocks of rows are before it.
-template <int B = 0>
-__device__ Item before_row(const Item (&part)[SPANS][COLUMNS], int row, int column, Item item) {
-    if constexpr (1 << B < ROWS_OF_COLUMN) {
-        if (row >> B & 1) {
-            const int first = (row >> (B + 1) << (B + 1)) * PARTS;
-            item = combine(sum_of_spans<(1 << B) * PARTS>(part, first, column), item);
-        }
-        return before_row<B + 1>(part, row, column, item);
-    } else {
-        return item;
+using Parts = Item[SPANS][COLUMNS];
+
+// Adds up the spans of a column, then its rows in the same way.
+__device__ void add_up_column(Parts& part, int column) {
+#pragma unroll
+    for (int row = 0; row < ROWS; row++) {
+        Item item = add_up<PARTS>(part, row * PARTS, column);
+#pragma unroll
+        for (int half = 1; row & half; half *= 2) item = combine(part[(row - half + 1) * PARTS - 1][column], item);
+        part[row * PARTS + PARTS - 1][column] = item;
     }
 }
 
-__device__ Item through_row(const Item (&part)[SPANS][COLUMNS], int row, int column) {
-    constexpr int WHOLE = SPANS < PARTS ? 1 : PARTS;  // where a column ends before its first row, nobody asks
-    return before_row(part, row, column, sum_of_spans<WHOLE>(part, row * PARTS, column));
+__device__ Prefix before_row(const Parts& part, int row, int column) {
+    Prefix before = Prefix::nothing();
+    const auto block = [&](int b) { return part[end_of_block(row, b) * PARTS + PARTS - 1][column]; };
+    Left<ROW_BITS>(row, block).append_to(before);
+    return before;
 }
 
 // By all threads of the block.
 __device__ void scan_together(Values& values, int span) {
-    __shared__ Item part[SPANS][COLUMNS];
-    const int first = static_cast<int>(threadIdx.x) % ACROSS * VECTOR, row = span / PARTS;
+    constexpr int BITS = log2_of(PARTS);
+    __shared__ Parts part;
+    const int first = static_cast<int>(threadIdx.x) % ACROSS * VECTOR, row = span / PARTS, place = span % PARTS;
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) part[span][first + v] = values.total(v);
     __syncthreads();
+    for (int column = threadIdx.x; column < COLUMNS; column += BLOCK) add_up_column(part, column);
+    __syncthreads();
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        Prefix before = Prefix::nothing();
-        if (row > 0) before.append(through_row(part, row - 1, first + v), true);
-        const Item after = span % PARTS == PARTS - 1 ? through_row(part, row, first + v) : neutral_item();
-        values.scan(v, Left(part, span, first + v), before, after);
+        const int column = first + v;
+        const Left<BITS> left(place, [&](int b) { return part[row * PARTS + end_of_block(place, b)][column]; });
+        const bool last = place == PARTS - 1;
+        const Item after = last ? before_row(part, row + 1, column).item : neutral_item();
+        values.scan(v, left, before_row(part, row, column), last, after);
     }
 }
 
