@@ -7,6 +7,7 @@
 //     loaders       copy the unit into the stage                (column_loaders.cuh)               full
 //     adders        add up spans: a few chunks of a column                                         summed
 //     publisher     adds up the spans, and publishes the unit's aggregates                         published
+//     bundlers      publish those of blocks of units          (column_fold.cuh)
 //     folders       fold what the units above have published    (column_fold.cuh)                  folded
 //     scanners      walk down the spans and store; the stage is free                               emptied
 //
@@ -24,7 +25,7 @@
 #include "column_loaders.cuh"
 
 constexpr int FIRST_LOADER = 1, FIRST_ADDER = FIRST_LOADER + LOADERS, PUBLISHER = FIRST_ADDER + ADDERS,
-              FIRST_FOLDER = PUBLISHER + 1, FIRST_SCANNER = FIRST_FOLDER + FOLDER_SETS * FOLDERS,
+              FIRST_BUNDLER = PUBLISHER + 1, FIRST_FOLDER = FIRST_BUNDLER + FOLDERS, FIRST_SCANNER = FIRST_FOLDER + FOLDER_SETS * FOLDERS,
               WARPS = FIRST_SCANNER + SCANNERS;
 
 static_assert(!EXCHANGE || (sizeof(Output) == SIZE && DENSE && WARPS_ACROSS == 1), "outputs take the place of inputs");
@@ -218,7 +219,7 @@ __device__ void open(Stage& stage) {
     stage.summed.init(ADDERS);
     stage.published.init(1);
     stage.folded.init(FOLDER_SETS * FOLDERS);
-    stage.emptied.init(SCANNERS);
+    stage.emptied.init(SCANNERS + FOLDERS);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
@@ -241,6 +242,7 @@ scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut
     else if (warp < FIRST_ADDER) load_units(work, threadIdx.x - FIRST_LOADER * LANES);
     else if (warp < PUBLISHER) add_units(work, warp - FIRST_ADDER);
     else if (warp == PUBLISHER) publish_units(work);
+    else if (warp < FIRST_FOLDER) bundle_units(work, warp - FIRST_BUNDLER);
     else if (warp < FIRST_SCANNER) fold_units(work, (warp - FIRST_FOLDER) / FOLDERS, (warp - FIRST_FOLDER) % FOLDERS);
     else scan_units(work, warp - FIRST_SCANNER);
 }

@@ -56,7 +56,7 @@ __device__ void publish(Word* to, Item item, unsigned epoch) {
     for (int w = 0; w < WORDS; w++) store_relaxed(to + w, static_cast<Word>(epoch) << 32 | words.word[w]);
 }
 
-// Waits for what was published at each of the places, of which some may be null, and stand for nothing.
+// Waits for what was published at each of the places, of which some may be null, and stand for nothing. By all lanes.
 template <int COUNT> __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch) {
     Word word[COUNT][WORDS];
 #pragma unroll

@@ -22,35 +22,29 @@ TILE_ROWS = 64
 
 _Constants: TypeAlias = dict[str, "str | int | bool"]
 
-#: Steps of a column that one thread holds at the most, by itself or together with others of its block.
-_SHORT_STEPS, _SHORT_SPANS = 32, 8
+#: Steps of a column that one thread holds at the most, by itself or together with others of its block. Where there are
+#: 256 the assembly line is as fast: 92 % of copy speed on an H200.
+_SHORT_STEPS, _SHORT_SPANS = 32, 4
 _SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
 
-#: Registers for the values of a thread.
-_VALUE_BYTES = 128
+#: Registers for the values of a thread: many where an element takes much arithmetic, or a strip is narrow, else few. On
+#: an H200 (65536, 4096) float32 reaches 94 and 85 % of copy speed with 64 and 128 bytes, (65536, 8192) float16 80 and 87.
+_VALUE_BYTES, _FEW_VALUE_BYTES = 128, 64
 
 #: Bytes of a unit of the assembly line, and of a step of it. A copy in such units reaches 80 % of copy speed on an H200
-#: with 128 bytes, 92 % with 256, 93 % with 512.
+#: with 128 bytes, 92 % with 256, 93 % with 512; but what is folded grows with the columns.
 _UNIT_BYTES, _PIECE_BYTES = 32768, 256
+_MOST_COLUMNS, _MOST_COLUMN_BYTES = 64, 512
 
-#: Where a unit is a few columns wide it costs more than its bytes: on an H200 (67108864, 3) float32 reaches 61 % of copy
-#: speed with 24 KB and 78 % with 48 KB.
-_FEW_COLUMNS = 4
-
-#: Values of a thread of the assembly line, in bytes.
-_UNIT_VALUE_BYTES = 64
+#: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks to a
+#: strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
+_MANY_BLOCKS = 8
 
 #: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
 _DENSE_COLUMNS = 64
 
-#: The aggregates of the columns of a strip.
-_MOST_COLUMN_BYTES = 512
-
 #: Strips that are worked on side by side.
 _BAND = 512
-
-#: Digits of the folders' numbers, by the blocks that share a strip.
-_DIGIT_BITS = ((4, 1), (40, 2), (1 << 30, 3))
 
 _BY_ELEMENTS, _BY_COPIES, _IN_BULK = 0, 1, 2
 
@@ -58,7 +52,7 @@ _BY_ELEMENTS, _BY_COPIES, _IN_BULK = 0, 1, 2
 _STAGE_EXTRA_BYTES = 128
 
 _MOST_STAGES, _MOST_WARPS = 12, 32
-_LOADERS, _ORDINARY_LOADERS, _ADDERS, _SCANNERS, _FOLDER_SETS = 4, 6, 4, 16, 2
+_LOADERS, _ORDINARY_LOADERS, _ADDERS, _SCANNERS, _FOLDER_SETS = 4, 6, 4, 8, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,6 @@ class Columns:
     span: int
     chunks: int
     unit_bits: int
-    digit_bits: int
     dense: bool
     load: int
     copy_bytes: int
@@ -89,7 +82,7 @@ class Columns:
 
     @property
     def threads(self) -> int:
-        return LANES * (2 + self.loaders + self.adders + self.folders * self.folder_sets + self.scanners)
+        return LANES * (2 + self.loaders + self.adders + self.folders * (1 + self.folder_sets) + self.scanners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,17 +206,14 @@ def choose(case: _Case) -> Columns:
     work, source = case.work, case.source
     copies = _copy_bytes(case)
     size = source.dtype.itemsize if copies else case.value.itemsize
-    widest_size = max(size, case.output.dtype.itemsize)
     dense = bool(copies) and _fits_densely(case)
-    widest = min(max(4, _PIECE_BYTES // size), _MOST_COLUMN_BYTES // case.accumulator)
-    columns = case.inner if dense else min(widest, 1 << (case.inner - 1).bit_length())
-    vector = _vector(case, columns)
-    span = case.span(vector, _UNIT_VALUE_BYTES)
-    unit_bytes = case.unit_bytes * 3 // 2 if columns <= _FEW_COLUMNS else case.unit_bytes
-    chunks = _power_of_two(max(span, min(LANES * LANES, unit_bytes // (work.chunk * columns * widest_size))))
+    columns = case.inner if dense else _columns(case, size)
+    plain = source.dtype.itemsize == case.output.dtype.itemsize >= 4 and columns >= LANES
+    value_bytes = _FEW_VALUE_BYTES if plain else _VALUE_BYTES
+    vector = _vector(case, columns, value_bytes)
+    span = case.span(vector, value_bytes)
+    chunks = _power_of_two(max(span, min(LANES * LANES, case.unit_bytes // (work.chunk * columns * size))))
     units = math.ceil(work.length / (chunks * work.chunk))
-    strips = case.outer * math.ceil(case.inner / columns)
-    blocks = math.ceil(case.device.multiprocessors / min(strips, _BAND))
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
     exchange = dense and narrow and _contiguous_output(case)
@@ -237,7 +227,6 @@ def choose(case: _Case) -> Columns:
         span=span,
         chunks=chunks,
         unit_bits=max(2, math.ceil((units - 1).bit_length() / 2) * 2),
-        digit_bits=next(bits for limit, bits in _DIGIT_BITS if blocks <= limit),
         dense=dense,
         load=_IN_BULK if bulk else _BY_COPIES if copies else _BY_ELEMENTS,
         copy_bytes=copies or VECTOR_BYTES,
@@ -248,15 +237,23 @@ def choose(case: _Case) -> Columns:
         adders=_ADDERS,
         folders=folders,
         folder_sets=_FOLDER_SETS,
-        scanners=min(_SCANNERS, _power_of_two(_MOST_WARPS - 2 - loaders - _ADDERS - folders * _FOLDER_SETS)),
+        scanners=min(_SCANNERS, _power_of_two(_MOST_WARPS - 2 - loaders - _ADDERS - folders * (_FOLDER_SETS + 1))),
     )
     return with_stages(case, chosen)
 
 
-def _vector(case: _Case, columns: int) -> int:
+def _columns(case: _Case, size: int) -> int:
+    """Columns of a strip whose staged elements have `size` bytes."""
+    widest = min(_MOST_COLUMNS, max(4, _PIECE_BYTES // size), _MOST_COLUMN_BYTES // case.accumulator)
+    columns = min(widest, 1 << (case.inner - 1).bit_length())
+    strips = case.outer * math.ceil(case.inner / columns)
+    return columns // 2 if columns > LANES and case.device.multiprocessors > _MANY_BLOCKS * strips else columns
+
+
+def _vector(case: _Case, columns: int, value_bytes: int) -> int:
     """Columns of a thread: as many as leave work for all lanes."""
     widest = VECTOR_BYTES // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
-    most = _UNIT_VALUE_BYTES // (case.work.chunk * case.accumulator)
+    most = value_bytes // (case.work.chunk * case.accumulator)
     return case.vector(_power_of_two(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
 
 
