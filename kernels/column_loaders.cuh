@@ -32,14 +32,16 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
     }
 }
 
-// Boxes: the steps of a strip, each in pieces. A thread has the same place in every step.
+// Boxes: the steps of a strip, each in pieces. A thread has the same place in every step. A piece of one element may come
+// from anywhere.
 __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr int ACROSS = LOAD == BY_COPIES && !DENSE ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
     static_assert(LOAD != BY_COPIES || DENSE || (LOADERS * LANES % ACROSS == 0 && ROW_STEPS % DOWN == 0), "");
     const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
     if (place >= unit.width * SIZE) return;
     const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
-    const char* from = unit.input + place + work.g.input_axis.offset(along(unit.begin() + first, work.g.length));
+    const char* column = COPY_BYTES == SIZE ? work.input + work.g.input_line.offset(unit.line + place / SIZE) : unit.input + place;
+    const char* from = column + work.g.input_axis.offset(along(unit.begin() + first, work.g.length));
     char* to = data + place + first * PITCH;
 #pragma unroll 1
     for (int left = unit.count - first; left > -first; left -= ROW_STEPS) {

@@ -20,8 +20,6 @@
 #include "gate.cuh"
 #include "stream.cuh"
 
-constexpr int BY_ELEMENTS = 0, BY_COPIES = 1, IN_BULK = 2;
-
 using Staged = Select<LOAD != BY_ELEMENTS, Input, Value>::type;  // ordinary loads convert on the way
 using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
 

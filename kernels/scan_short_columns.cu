@@ -10,11 +10,9 @@
 #include "columns.cuh"
 
 constexpr int BLOCK = SPANS * ACROSS, COLUMNS = ACROSS * VECTOR;
-constexpr int PARTS = SPANS * SPAN > RADIX ? RADIX / SPAN : SPANS, ROWS = SPANS / PARTS;  // spans of a row, rows
-constexpr int ROW_BITS = log2_of(2 * ROWS);
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
-static_assert(SPANS == 1 || (RADIX % SPAN == 0 && SPANS % PARTS == 0 && ROWS < TILE_ROWS), "");
+static_assert(SPANS == 1 || SPANS * SPAN <= RADIX, "a column of several spans is a row of the tree, or a part of one");
 
 struct Source {
     const char* column[VECTOR];  // of the first step
@@ -42,43 +40,19 @@ struct Source {
     }
 };
 
-using Parts = Item[SPANS][COLUMNS];
-
-// Adds up the spans of a column, then its rows in the same way.
-__device__ void add_up_column(Parts& part, int column) {
-#pragma unroll
-    for (int row = 0; row < ROWS; row++) {
-        Item item = add_up<PARTS>(part, row * PARTS, column);
-#pragma unroll
-        for (int half = 1; row & half; half *= 2) item = combine(part[(row - half + 1) * PARTS - 1][column], item);
-        part[row * PARTS + PARTS - 1][column] = item;
-    }
-}
-
-__device__ Prefix before_row(const Parts& part, int row, int column) {
-    Prefix before = Prefix::nothing();
-    const auto block = [&](int b) { return part[end_of_block(row, b) * PARTS + PARTS - 1][column]; };
-    Left<ROW_BITS>(row, block).append_to(before);
-    return before;
-}
-
 // By all threads of the block.
 __device__ void scan_together(Values& values, int span) {
-    constexpr int BITS = log2_of(PARTS);
-    __shared__ Parts part;
-    const int first = static_cast<int>(threadIdx.x) % ACROSS * VECTOR, row = span / PARTS, place = span % PARTS;
+    __shared__ Item part[SPANS][COLUMNS];
+    const int first = static_cast<int>(threadIdx.x) % ACROSS * VECTOR;
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) part[span][first + v] = values.total(v);
     __syncthreads();
-    for (int column = threadIdx.x; column < COLUMNS; column += BLOCK) add_up_column(part, column);
+    for (int column = threadIdx.x; column < COLUMNS; column += BLOCK) add_up<SPANS>(part, 0, column);
     __syncthreads();
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        const int column = first + v;
-        const Left<BITS> left(place, [&](int b) { return part[row * PARTS + end_of_block(place, b)][column]; });
-        const bool last = place == PARTS - 1;
-        const Item after = last ? before_row(part, row + 1, column).item : neutral_item();
-        values.scan(v, left, before_row(part, row, column), last, after);
+        const Left<log2_of(SPANS)> left(span, [&](int b) { return part[end_of_block(span, b)][first + v]; });
+        values.scan(v, left, Prefix::nothing(), false, neutral_item());
     }
 }
 

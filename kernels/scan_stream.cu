@@ -16,7 +16,8 @@
 // On an H200 the ring hides a fold of about 1 us; stages of 32 KB and one folder reach 96 % of copy speed.
 //
 // Constants that the plan sets, beside those of scan.cuh:
-//     BULK                                         1: one warp loads by bulk copies; 0: ordinary loads, any strides
+//     LOAD          2: one warp loads by bulk copies; 1: a copy of its own for each element, which no register waits
+//                   for; 0: ordinary loads. 1 and 0 take any strides
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
@@ -24,8 +25,9 @@
 #include "stream.cuh"
 
 using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
-using Gate = GateOf<BULK>::type;
+using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
 
+constexpr bool BULK = LOAD == IN_BULK;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
@@ -67,7 +69,7 @@ __device__ bool await_tile(const Work& work, int visit) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders. A stage holds a tile in the order of memory.
 
-// Where in its stage a tile begins. Bulk copies keep the place within 16 bytes; ordinary loads put chunks at them.
+// Where in its stage a tile begins. Bulk copies keep the place within 16 bytes; others put chunks at them.
 __device__ int stage_offset(const Work& work, const Tile& tile) {
     if (!BULK) return REVERSE ? (CHUNK - tile.count % CHUNK) % CHUNK * static_cast<int>(sizeof(Staged)) : 0;
     if (INPUT_PACKED) return 0;
@@ -120,6 +122,27 @@ __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full,
     if (lane_index() == 0) full.arrive();
 }
 
+// By all loaders: a copy for each element.
+template <typename HardwareGate>
+__device__ void copy_one_by_one(const Work& work, const Tile& tile, HardwareGate& full, char* data, int thread) {
+    constexpr int THREADS = LOADERS * LANES, SIZE = sizeof(Input);
+    const char* from = work.input + work.g.input_line.offset(tile.line);
+    char* to = data + stage_offset(work, tile);
+    const Index lowest = tile.lowest(work.g.length);
+    if (tile.count == TILE) {
+#pragma unroll 8
+        for (int i = thread; i < TILE; i += THREADS) {
+            copy_async<SIZE>(to + i * SIZE, from + work.g.input_axis.offset(lowest + i));
+        }
+    } else {
+#pragma unroll 1
+        for (int i = thread; i < tile.count; i += THREADS) {
+            copy_async<SIZE>(to + i * SIZE, from + work.g.input_axis.offset(lowest + i));
+        }
+    }
+    full.arrive_after_copies();
+}
+
 __device__ void load_tiles(const Work& work, int thread) {
     Index ticket = work.tickets.of_block();
     int visit = 0;
@@ -133,6 +156,7 @@ __device__ void load_tiles(const Work& work, int thread) {
         if (!await_tile(work, visit)) break;
         const Tile tile = stage.tile;
         if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
+        else if constexpr (LOAD == BY_COPIES) copy_one_by_one(work, tile, stage.full, work.data(visit), thread);
         else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
         if (thread == 0) ticket = work.tickets.next();
     }
@@ -289,7 +313,7 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(LOADERS);
+    stage.full.init(LOAD == BY_COPIES ? LOADERS * LANES : LOADERS);
     stage.marked.init(1);
     stage.summed.init(ADDERS);
     stage.published.init(1);
@@ -307,7 +331,7 @@ scan_stream(const char* input, char* output, const char* offsets, Word* control,
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     if (threadIdx.x == LANES) {
         for (int i = 0; i < STAGES; i++) open(stages[i]);
-        if (BULK) fence_mbarrier_init();
+        if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
     }
     __syncthreads();
 

@@ -271,12 +271,11 @@ SHORT_COLUMNS = [
     scan("short columns", (20, 67), np.int64, axis=0),
     scan("short columns side by side", (3, 20, 64), np.float32, axis=1, reverse=True),
     scan("short columns with an initial value", (31, 40), np.int32, axis=0, include_initial=True, reverse=True),
-    scan("columns", (200, 40), np.int32, axis=0),
-    scan("columns of some rows", (3, 250, 40), np.float64, axis=1, exclusive=True),
-    scan("columns inside", (3, 70, 50), np.int32, axis=1, pattern="every second line"),
+    scan("columns", (60, 40), np.int32, axis=0),
+    scan("columns of spans", (3, 100, 40), np.float32, axis=1, exclusive=True),
+    scan("columns inside", (3, 60, 50), np.int32, axis=1, pattern="every second line"),
 ]
 
-#: With so many blocks for one strip of columns, units are bundled.
 SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
 
 COLUMNS = [
@@ -292,8 +291,9 @@ COLUMNS = [
     scan("columns of many units", (9000, 8), np.float32, axis=0),
     scan("columns in place", (1200, 64), np.float32, axis=0, out_pattern="same"),
     scan("columns of groups", (140_000, 2), np.complex128, axis=0),
-    scan("columns in bundles", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
-    scan("columns in boxes and bundles", (3000, 30), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
+    scan("columns of many blocks", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
+    scan("columns of two looks", (3000, 40), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
+    scan("columns by elements in parts of rows", (1100, 66), np.int8, axis=0, pattern="every second line"),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------

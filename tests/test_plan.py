@@ -102,8 +102,8 @@ def test_index_type_grows_with_offsets(reach, expected):
         ((300, 64), 1, ["scan_short_lines"]),
         ((300, 65), 1, ["scan_lines"]),
         ((32, 8000), 0, ["scan_short_columns"]),
-        ((512, 8000), 0, ["scan_short_columns"]),
-        ((513, 8000), 0, ["scan_columns"]),
+        ((128, 8000), 0, ["scan_short_columns"]),
+        ((129, 8000), 0, ["scan_columns"]),
         ((9000, 300), 0, ["scan_columns"]),
         ((9000, 2), 0, ["scan_columns"]),
         ((3, 50, 7), None, ["scan_lines"]),
@@ -169,19 +169,20 @@ def test_stages_fit_in_shared_memory(dtype, kilobytes):
 
 
 @pytest.mark.parametrize(
-    ("capability", "strides", "stored", "bulk"),
+    ("capability", "strides", "stored", "load"),
     [
-        ((9, 0), 1, "float32", "1"),
-        ((8, 9), 1, "float32", "0"),
-        ((9, 0), 2, "float32", "0"),
+        ((9, 0), 1, "float32", "2"),
+        ((8, 9), 1, "float32", "1"),
+        ((7, 5), 1, "float32", "0"),
+        ((9, 0), 2, "float32", "1"),
         ((9, 0), 1, "float64", "0"),
     ],
 )
-def test_bulk_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, bulk):
+def test_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, load):
     source = layout((10**7,), stored, (strides,))
     device = H200._replace(compute_capability=capability)
     plan = make_plan(Scan("sum", F32, 0), {"input": source, "output": layout((10**7,))}, device)
-    assert constants(plan)["BULK"] == bulk
+    assert constants(plan)["LOAD"] == load
 
 
 def test_chunks_are_packed_only_where_dense_and_aligned():
@@ -226,6 +227,25 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     )
     tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
     assert plan.scratch_bytes == 8 * (1 + tiles * words)
+
+
+def test_strips_have_fewer_columns_where_many_blocks_share_one():
+    assert constants(scan((100_000, 4096), 0))["COLUMNS"] == "64"
+    assert constants(scan((100_000, 256), 0))["COLUMNS"] == "32"
+    assert constants(scan((100_000, 64), 0))["COLUMNS"] == "64"  # contiguous
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("inner", [2, 3, 16, 64, 65, 5000])
+@pytest.mark.parametrize("kilobytes", [48, 99, 227])
+def test_an_assembly_line_of_columns_fits_a_block(dtype, inner, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    array = layout((100_000, inner), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["scan_columns"]
+    assert int(constants(plan)["STAGES"]) >= 2
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+    assert plan.launches[0].block <= 1024
 
 
 # ---- normalization

@@ -46,7 +46,8 @@ _DENSE_COLUMNS = 64
 #: Strips that are worked on side by side.
 _BAND = 512
 
-_BY_ELEMENTS, _BY_COPIES, _IN_BULK = 0, 1, 2
+BY_ELEMENTS, BY_COPIES, IN_BULK = 0, 1, 2
+"""kernels/gate.cuh: how stages are loaded."""
 
 #: Gates and the unit of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
@@ -183,8 +184,7 @@ def _plan_short(case: _Case, constants: _Constants) -> Plan:
         room = _VALUE_BYTES // (work.chunk * case.accumulator)
         vector = case.vector(_power_of_two(max(1, min(widest, room))))
         span, length = case.span(vector), 0
-        parts, spans = LANES // span, math.ceil(work.length / (span * work.chunk))
-        spans = math.ceil(spans / parts) * parts if spans > parts else 1 << (spans - 1).bit_length()
+        spans = 1 << (math.ceil(work.length / (span * work.chunk)) - 1).bit_length()
         across = max(_SHORT_PIECE_BYTES // (vector * case.source.dtype.itemsize), _SHORT_BLOCK // spans)
     shares = {
         "SPAN": span,
@@ -228,7 +228,7 @@ def choose(case: _Case) -> Columns:
         chunks=chunks,
         unit_bits=max(2, math.ceil((units - 1).bit_length() / 2) * 2),
         dense=dense,
-        load=_IN_BULK if bulk else _BY_COPIES if copies else _BY_ELEMENTS,
+        load=IN_BULK if bulk else BY_COPIES if copies else BY_ELEMENTS,
         copy_bytes=copies or VECTOR_BYTES,
         exchange=exchange,
         exchange_bytes=_exchange_bytes(case, columns, span) if exchange else VECTOR_BYTES,
@@ -251,8 +251,8 @@ def _columns(case: _Case, size: int) -> int:
 
 
 def _vector(case: _Case, columns: int, value_bytes: int) -> int:
-    """Columns of a thread: as many as leave work for all lanes."""
-    widest = VECTOR_BYTES // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
+    """Columns of a thread: as many as leave work for all lanes, but no more than 8 bytes."""
+    widest = 8 // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
     most = value_bytes // (case.work.chunk * case.accumulator)
     return case.vector(_power_of_two(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
 
@@ -277,7 +277,7 @@ def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> 
         **chosen.constants,
         "INDEX": "int" if index.itemsize == 4 else "long long",
         "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
-        "INPUT_PACKED": chosen.load != _BY_ELEMENTS,
+        "INPUT_PACKED": chosen.load != BY_ELEMENTS,
     }
     cut = Struct((case.inner, across, strips, units, band), index)
     arguments = (Pointer("input"), Pointer("output"), Scratch(), Struct(work.geometry.values, index), cut)
@@ -300,7 +300,8 @@ def _copy_bytes(case: _Case) -> int:
         width = _dense_bytes(case, case.source, 0)
         return width if width >= max(4, size) else 0
     widths = [width for width in (16, 8, 4) if width >= size and case.inner * size % width == 0]
-    return next((width for width in widths if case.moves(case.source, width)), 0)
+    by_element = size if size in (4, 8, VECTOR_BYTES) and case.source.element_aligned else 0
+    return next((width for width in widths if case.moves(case.source, width)), by_element)
 
 
 def _fits_densely(case: _Case) -> bool:
@@ -336,7 +337,7 @@ def _exchange_bytes(case: _Case, columns: int, span: int) -> int:
 
 def _stage_bytes(case: _Case, chosen: Columns) -> int:
     """kernels/column_units.cuh: STAGE_BYTES and struct Stage."""
-    size = case.value.itemsize if chosen.load == _BY_ELEMENTS else case.source.dtype.itemsize
+    size = case.value.itemsize if chosen.load == BY_ELEMENTS else case.source.dtype.itemsize
     rows = max(1, chosen.chunks // LANES)
     row_chunks = chosen.chunks // rows
     spans = rows * (row_chunks // chosen.span)
