@@ -24,7 +24,10 @@ __device__ Item add_up(Item (&part)[HEIGHT][WIDTH], int first, int column) {
     }
 }
 
-__device__ constexpr int end_of_block(int number, int bit) { return (number >> bit << bit) - 1; }
+// That of a block which does not exist may be 0: compilers load what only one branch needs before they know which is taken.
+__device__ constexpr int end_of_block(int number, int bit) {
+    return number >> bit == 0 ? 0 : (number >> bit << bit) - 1;
+}
 
 // The blocks that lie before something: where bit b of its number is set, one of 2^b.
 template <int BITS> struct Left {
@@ -70,7 +73,8 @@ struct Values {
         for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = widen(convert<Value>(pack.element[v]));
     }
 
-    // `at(k)` loads step k of the span, of which `count` exist. All loads come before the first use.
+    // `at(k)` loads step k of the span, of which `count` exist. All loads come before the first use. Steps that do not exist
+    // are not merely skipped: NVRTC 13.0 loaded them all the same, and read outside of shared memory.
     template <typename At> __device__ void load(int count, At at) {
         decltype(at(0)) pack[SPAN_STEPS];
         if (count == SPAN_STEPS) {
@@ -82,7 +86,7 @@ struct Values {
         }
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
-            if (k < count) pack[k] = at(k);
+            if (count > 0) pack[k] = at(k < count ? k : count - 1);
         }
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {

@@ -51,8 +51,8 @@ struct Span {
         exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
         const int left = unit.steps_of(row) - part * SPAN_STEPS;
         count = left < 0 ? 0 : left < SPAN_STEPS ? left : SPAN_STEPS;
-        const int step = BACKWARD ? unit.steps_of(row) - 1 - part * SPAN_STEPS : part * SPAN_STEPS;
-        first = row_of_stage(data, row) + step * PITCH + column * SIZE;
+        const int begin = part * SPAN_STEPS, step = BACKWARD ? unit.steps_of(row) - 1 - begin : begin;
+        first = row_of_stage(data, row) + (count > 0 ? step : 0) * PITCH + column * SIZE;
     }
 
     __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }

@@ -53,7 +53,10 @@ BY_ELEMENTS, BY_COPIES, IN_BULK = 0, 1, 2
 _STAGE_EXTRA_BYTES = 128
 
 _MOST_STAGES, _MOST_WARPS = 12, 32
-_LOADERS, _ORDINARY_LOADERS, _ADDERS, _SCANNERS, _FOLDER_SETS = 4, 6, 4, 8, 2
+_ADDERS, _SCANNERS, _FOLDER_SETS = 4, 8, 2
+
+#: Loaders by the bytes they copy at a time; 0: none, they load elements. More would take registers from the scanners.
+_LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,7 @@ def choose(case: _Case) -> Columns:
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
     exchange = dense and narrow and _contiguous_output(case)
-    loaders = 1 if bulk else _LOADERS if copies else _ORDINARY_LOADERS
+    loaders = 1 if bulk else _LOADERS[copies]
     while copies and not dense and loaders * LANES % (columns * size // copies):
         loaders *= 2
     folders = math.ceil(columns / LANES)
