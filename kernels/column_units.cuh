@@ -66,10 +66,7 @@ struct Unit {
     __device__ Index begin() const { return number * STEPS; }
 
     // The steps of a row.
-    __device__ int steps_of(int row) const {
-        const int left = count - row * ROW_STEPS;
-        return left < 0 ? 0 : left < ROW_STEPS ? left : ROW_STEPS;
-    }
+    __device__ int steps_of(int row) const { return up_to(count - row * ROW_STEPS, ROW_STEPS); }
     // The steps of a row in the order of memory begin with this one of the line.
     __device__ Index lowest(int row, Index length) const {
         const Index first = begin() + row * ROW_STEPS;

@@ -49,8 +49,7 @@ struct Span {
         part = number / ROWS;
         column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
         exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
-        const int left = unit.steps_of(row) - part * SPAN_STEPS;
-        count = left < 0 ? 0 : left < SPAN_STEPS ? left : SPAN_STEPS;
+        count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
         const int begin = part * SPAN_STEPS, step = BACKWARD ? unit.steps_of(row) - 1 - begin : begin;
         first = row_of_stage(data, row) + (count > 0 ? step : 0) * PITCH + column * SIZE;
     }

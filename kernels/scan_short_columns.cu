@@ -77,9 +77,9 @@ __device__ void scan_alone(Values& values) {
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_columns(const char* input, char* output, Geometry g) {
     const int span = static_cast<int>(threadIdx.x) / ACROSS;
     const Index line = (static_cast<Index>(blockIdx.x) * ACROSS + threadIdx.x % ACROSS) * VECTOR;
-    const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length, left = length - begin;
+    const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length;
     const bool exists = line < g.lines;
-    const int count = !exists || left < 0 ? 0 : left < SPAN_STEPS ? static_cast<int>(left) : SPAN_STEPS;
+    const int count = exists ? up_to(length - begin, SPAN_STEPS) : 0;
 
     Values values;
     const Source source(input, g, exists ? line : 0, count > 0 ? begin : 0);
