@@ -27,8 +27,9 @@ _Constants: TypeAlias = dict[str, "str | int | bool"]
 _SHORT_STEPS, _SHORT_SPANS = 32, 4
 _SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
 
-#: Registers for the values of a thread: many where an element takes much arithmetic, or a strip is narrow, else few. On
-#: an H200 (65536, 4096) float32 reaches 94 and 85 % of copy speed with 64 and 128 bytes, (65536, 8192) float16 80 and 87.
+#: Registers for the values of a thread: many where an element takes much arithmetic, or a strip is narrow, else few.
+#: With 64 and 128 bytes (65536, 4096) float32 reaches 94 and 85 % of copy speed on an H200, (65536, 8192) float16 80
+#: and 87 %.
 _VALUE_BYTES, _FEW_VALUE_BYTES = 128, 64
 
 #: Bytes of a unit of the assembly line, and of a step of it. A copy in such units reaches 80 % of copy speed on an H200
@@ -36,8 +37,8 @@ _VALUE_BYTES, _FEW_VALUE_BYTES = 128, 64
 _UNIT_BYTES, _PIECE_BYTES = 32768, 256
 _MOST_COLUMNS, _MOST_COLUMN_BYTES = 64, 512
 
-#: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks to a
-#: strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
+#: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
+#: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
 _MANY_BLOCKS = 8
 
 #: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
