@@ -39,6 +39,11 @@ class CheckedOffsets:
 _CHECKED = CheckedOffsets()
 
 
+def are_checked(offsets: Any, a: Any) -> bool:
+    """Whether offsets were found to cut `a` into segments, as device arrays are remembered to have been."""
+    return (offsets, getattr(a, "size", None)) in _CHECKED
+
+
 def is_on_host(offsets: Any) -> bool:
     """Whether offsets may accompany an array of any backend, because they are checked and converted on the host."""
     on_host = isinstance(offsets, (list, tuple, range, np.ndarray))
