@@ -21,7 +21,7 @@ class CheckedOffsets:
     def __init__(self) -> None:
         self._lengths: dict[int, tuple[weakref.ref, int]] = {}
 
-    def __contains__(self, key: tuple[Any, int]) -> bool:
+    def __contains__(self, key: tuple[Any, int | None]) -> bool:
         array, length = key
         reference, checked_length = self._lengths.get(id(array), (None, -1))
         return reference is not None and reference() is array and checked_length == length
