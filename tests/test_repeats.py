@@ -18,7 +18,8 @@ if cuda_on_cpu.requirement():
 from cupy_on_host import CupyOnHost
 
 import cudml
-from cudml import dml
+from cudml import dml, info
+from cudml.cuda import backend
 from cudml.cuda.parameters import Parameters
 from cudml.cuda.repeats import Repeats
 
@@ -296,9 +297,9 @@ def test_operators_repeat_their_own_calls_only(host):
 
 def test_guaranteed_alignments_beyond_those_of_keys_are_checked_every_time(host):
     operator = scan_operator(alignment=256)
-    held = [host.asarray(X, offset=offset) for offset in range(0, 512, 4)]
-    aligned, out = [x for x in held if x.data.ptr % 256 == 0][:2]
-    misaligned = next(x for x in held if x.data.ptr % 256 == 16)
+    held = host.asarray(np.zeros(512, np.float32))
+    first = -held.data.ptr % 256 // 4
+    aligned, out, misaligned = (held[first + i :][:54].reshape(6, 9) for i in (0, 64, 132))
     operator(aligned, out)
     operator(aligned, out)
     with pytest.raises(ValueError, match="guarantees a multiple of 256"):
@@ -399,3 +400,13 @@ def test_hits_are_counted(host):
             cudml.cumsum(host.asarray(X), 1)
     (known,) = host.backend.repeats.known
     assert known.hits == 3
+
+
+def test_known_calls_are_listed_with_their_hits(host, monkeypatch):
+    monkeypatch.setattr(backend, "BACKEND", host.backend)
+    for _ in range(3):
+        cudml.cumsum(host.asarray(X), 1)
+    _, line, last = info.plans().splitlines()
+    assert line.split()[0] == "2"
+    assert "scan_short_lines<<<" in line
+    assert last == "1 calls known, 2 hits"

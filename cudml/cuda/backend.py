@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import threading
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
@@ -22,6 +24,11 @@ from cudml.plan.plan import Plan
 from cudml.plan.spec import Spec
 
 
+class _Thread(threading.local):
+    planned: list[tuple[Plan, int]] | None = None
+    """What calls were planned instead of launched; None while they are launched."""
+
+
 class CudaBackend:
     """Computes specs on CuPy arrays and on whatever CuPy takes without a copy."""
 
@@ -31,6 +38,7 @@ class CudaBackend:
         self.repeats = Repeats()
         self.repeat = self.repeats.make
         self._planned_for: DeviceProperties | None = None
+        self._thread = _Thread()
 
     @property
     def planned_for(self) -> DeviceProperties | None:
@@ -41,7 +49,21 @@ class CudaBackend:
     @planned_for.setter
     def planned_for(self, properties: DeviceProperties | None) -> None:
         self._planned_for = properties
-        self.repeats.pause(properties is not None)
+        if properties:
+            self.repeats.pause("planned_for")
+        else:
+            self.repeats.resume("planned_for")
+
+    @contextmanager
+    def planning_only(self) -> Iterator[list[tuple[Plan, int]]]:
+        """A context in which calls of this thread launch nothing; their plans and devices are in the list."""
+        planned = self._thread.planned = []
+        self.repeats.pause(threading.get_ident())
+        try:
+            yield planned
+        finally:
+            self._thread.planned = None
+            self.repeats.resume(threading.get_ident())
 
     def asarray(self, value: Any) -> cupy.ndarray:
         if isinstance(value, cupy.ndarray):
@@ -80,7 +102,9 @@ class CudaBackend:
         plan = self._plan(spec, present, device)
         if not plan.launches:
             return
-        if device == get_device_id():
+        if self._thread.planned is not None:
+            self._thread.planned.append((plan, device))
+        elif device == get_device_id():
             launch(plan, present, device)
         else:
             with cupy.cuda.Device(device):
@@ -100,7 +124,8 @@ class CudaBackend:
         in_place: Container[str],
     ) -> None:
         key, present = key_of(call, tuple(given.values())), _present(arrays)
-        if key is None or self.planned_for or not _is_direct(given, present):
+        is_real = self._thread.planned is None and not self.planned_for
+        if key is None or not is_real or not _is_direct(given, present):
             return
         device = common_device(present)
         plan = self._plan(spec, present, device)

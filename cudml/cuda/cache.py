@@ -33,15 +33,23 @@ def cache_folder() -> Path:
 
 def cubin_path(name: str, constants: compiler.Constants, architecture: str) -> Path:
     """The file that holds the compiled kernels; compiles them if there is none yet."""
-    file_name = f"{_key(name, constants, architecture)}.cubin"
-    path = cache_folder() / file_name
+    path = _path(name, constants, architecture)
     if _is_whole(path):
         return path
     cubin, _ = compiler.compile_cubin(name, constants, architecture)
     try:
         return _write(path, cubin)
     except OSError:
-        return _write(_private_folder() / file_name, cubin)
+        return _write(_private_folder() / path.name, cubin)
+
+
+def is_cached(name: str, constants: compiler.Constants, architecture: str) -> bool:
+    """Whether `cubin_path` finds the file without compiling."""
+    return _is_whole(_path(name, constants, architecture))
+
+
+def _path(name: str, constants: compiler.Constants, architecture: str) -> Path:
+    return cache_folder() / f"{_key(name, constants, architecture)}.cubin"
 
 
 def _key(name: str, constants: compiler.Constants, architecture: str) -> str:

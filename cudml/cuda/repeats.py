@@ -43,6 +43,7 @@ class Repeats:
         self._most = most
         self._known: dict[Hashable, Repeat] = {}
         self._made = self._known  # nothing while paused
+        self._pauses: set[Hashable] = set()
         self._lock = threading.Lock()
 
     def make(self, call: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
@@ -61,9 +62,17 @@ class Repeats:
                     del self._known[old]
             self._known[key] = repeat
 
-    def pause(self, paused: bool) -> None:
-        """While paused, every call is made in full."""
-        self._made = {} if paused else self._known
+    def pause(self, reason: Hashable) -> None:
+        """Every call is made in full until `resume` is called with the same reason."""
+        with self._lock:
+            self._pauses.add(reason)
+            self._made = {}
+
+    def resume(self, reason: Hashable) -> None:
+        """Known calls are made again, unless there are other reasons to pause."""
+        with self._lock:
+            self._pauses.discard(reason)
+            self._made = {} if self._pauses else self._known
 
     @property
     def known(self) -> list[Repeat]:
