@@ -8,7 +8,7 @@ type of array with a backend of its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +54,7 @@ class Repeating(Protocol):
         spec: Spec,
         arrays: Mapping[str, Any],
         in_place: Container[str],
+        also: Sequence[str],
     ) -> None:
         """Makes a call that has just run with `arrays` a known one."""
 
@@ -90,15 +91,17 @@ def remember(
     spec: Spec,
     arrays: Mapping[str, Any],
     in_place: Container[str] = (),
+    also: Sequence[str] = (),
 ) -> None:
     """Lets `repeated` make the call that has just run as `spec` with `arrays`, and returned `result`.
 
     `given` are the arguments of `repeated` by their names among `arrays`. Those in `in_place` may lie exactly where the
-    output does; apart from that all have to lie apart from it.
+    output does; apart from that all have to lie apart from it. `also` names outputs that every call makes besides;
+    `result` is then a tuple, the output first.
     """
     backend = _REPEATING.get(type(next(iter(given.values()))))
     if backend is not None:
-        backend.remember(call, given, result, spec, arrays, in_place)
+        backend.remember(call, given, result, spec, arrays, in_place, also)
 
 
 def backend_of(**arguments: Any) -> Backend:

@@ -42,14 +42,21 @@ def mean_var(
 
     The statistics of DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
+    key = ("mean_var", exactly(axis), keepdims, correction, type(correction))
+    results = repeated(key, (x, None))
+    if results is not None:
+        return results
     backend = backend_of(x=x)
     source = backend.asarray(x)
     dtype = _result_dtype(source.dtype)
     axes = tuple(range(source.ndim)) if axis is None else as_axes(axis, source.ndim, "axis")
     spec = Moments(axes, as_real(correction, "correction"))
     mean, variance = (backend.empty(_kept_shape(source.shape, axes), dtype, source) for _ in range(2))
-    backend.run(spec, {"input": source, "mean": mean, "variance": variance})
-    return (mean, variance) if keepdims else (_drop_axes(mean, axes), _drop_axes(variance, axes))
+    arrays = {"input": source, "mean": mean, "variance": variance}
+    backend.run(spec, arrays)
+    results = (mean, variance) if keepdims else (_drop_axes(mean, axes), _drop_axes(variance, axes))
+    remember(key, {"input": x, "mean": None}, results, spec, arrays, also=("variance",))
+    return results
 
 
 def mean_variance_normalization(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
+from array import array
+from contextlib import nullcontext
 from typing import Any
 
 import cuda_on_cpu
@@ -15,13 +17,15 @@ pytest.importorskip("cupy", reason="CuPy is not installed")
 if cuda_on_cpu.requirement():
     pytest.skip(str(cuda_on_cpu.requirement()), allow_module_level=True)
 
+import cupy
 from cupy_on_host import CupyOnHost
 
 import cudml
 from cudml import dml, info
-from cudml.cuda import backend
+from cudml.cuda import backend, repeats
 from cudml.cuda.parameters import Parameters
 from cudml.cuda.repeats import Repeats
+from cudml.cuda.scratch import Piece
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((6, 9)).astype(np.float32)
@@ -102,14 +106,75 @@ def test_results_keep_the_order_of_axes(host):
     assert launched(host) == ["in full", "again"]
 
 
+VARIANTS: dict[str, Any] = {
+    "sum": lambda x: cudml.cumsum(x, 1),
+    "product": lambda x: cudml.cumprod(x, 1),
+    "axis": lambda x: cudml.cumsum(x, 0),
+    "flat": lambda x: cudml.cumsum(x),
+    "reverse": lambda x: cudml.cumsum(x, 1, reverse=True),
+    "exclusive": lambda x: cudml.cumsum(x, 1, exclusive=True),
+    "initial": lambda x: cudml.cumulative_sum(x, axis=1, include_initial=True),
+    "no initial": lambda x: cudml.cumulative_sum(x, axis=1),
+    "dtype": lambda x: cudml.cumsum(x, 1, dtype=np.float64),
+    "fmod": lambda x: cudml.fmod(x, 2),
+    "fmod dtype": lambda x: cudml.fmod(x, 2, dtype=np.float64),
+    "fmod by 3": lambda x: cudml.fmod(x, 3),
+    "normalization": lambda x: cudml.mean_variance_normalization(x, axes=1),
+    "axes": lambda x: cudml.mean_variance_normalization(x, axes=(0, 1)),
+    "mean": lambda x: cudml.mean_variance_normalization(x, axes=1, normalize_variance=False),
+    "epsilon": lambda x: cudml.mean_variance_normalization(x, axes=1, epsilon=2.0),
+    "relu": lambda x: cudml.mean_variance_normalization(x, axes=1, activation="relu"),
+    "leaky": lambda x: cudml.mean_variance_normalization(x, axes=1, activation=dml.ActivationLeakyReluOperatorDesc()),
+    "leakier": lambda x: cudml.mean_variance_normalization(
+        x, axes=1, activation=dml.ActivationLeakyReluOperatorDesc(alpha=0.5)
+    ),
+    "scale": lambda x: cudml.mean_variance_normalization(x, 3.0, axes=1),
+    "bias": lambda x: cudml.mean_variance_normalization(x, None, 3.0, axes=1),
+    "layer": lambda x: cudml.layer_norm(x, 9),
+    "layers": lambda x: cudml.layer_norm(x, (6, 9)),
+    "groups": lambda x: cudml.group_norm(x, 3),
+    "group": lambda x: cudml.group_norm(x, 1),
+    "batch": lambda x: cudml.batch_norm(x),
+    "batch mean": lambda x: cudml.batch_norm(x, return_statistics=True)[1],
+    "batch variance": lambda x: cudml.batch_norm(x, return_statistics=True)[2],
+    "mean of rows": lambda x: cudml.mean_var(x, 1)[0],
+    "variance of rows": lambda x: cudml.mean_var(x, 1)[1],
+    "kept": lambda x: cudml.mean_var(x, 1, keepdims=True)[1],
+    "of columns": lambda x: cudml.mean_var(x, 0)[1],
+    "of all": lambda x: cudml.mean_var(x)[1],
+    "corrected": lambda x: cudml.mean_var(x, 1, correction=1)[1],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_calls_that_differ_in_one_option_are_not_mixed_up(host, dtype):
+    first, second = (np.array(values * 4, dtype) for values in (X, Y))
+    for values in (first, second, first):
+        for name, call in VARIANTS.items():
+            found, expected = call(host.asarray(values)), call(values)
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape), name
+            np.testing.assert_allclose(host.to_numpy(found), expected, rtol=1e-4, atol=1e-4, err_msg=name)
+    # Statistics of batches are made in full each time; the mean and the variance of rows come from one known call.
+    assert launched(host).count("again") == 2 * (len(VARIANTS) - 2) + 1
+
+
+def test_arrays_of_one_size_and_other_types_are_not_mixed_up(host):
+    for dtype in ("float32", "int32", "uint32"):
+        values = np.array(X * 100 + 500, dtype)
+        found = cudml.cumsum(host.asarray(values), 1, out=host.asarray(np.zeros_like(values)))
+        np.testing.assert_allclose(host.to_numpy(found), np.cumsum(values, 1), rtol=1e-5)
+    assert launched(host) == FULL * 3
+
+
 def test_plans_with_workspace_scratch_and_several_launches(host):
     long = RNG.standard_normal(9001).astype(np.float32)
     offsets = host.asarray(np.array([0, 100, 5000, 9001]))
     for values in (long, long[::-1].copy(), long + 1):
         x = host.asarray(values)
-        normalized = cudml.mean_variance_normalization(x, axes=0)
+        rows = np.stack([values, 3 * values + 1, values**2])
+        normalized = cudml.mean_variance_normalization(host.asarray(rows), axes=1)
         np.testing.assert_allclose(
-            host.to_numpy(normalized), cudml.mean_variance_normalization(values, axes=0), rtol=1e-4, atol=1e-5
+            host.to_numpy(normalized), cudml.mean_variance_normalization(rows, axes=1), rtol=1e-3, atol=1e-4
         )
         np.testing.assert_allclose(host.to_numpy(cudml.cumsum(x)), np.cumsum(values.astype(float)), atol=2e-3)
         np.testing.assert_allclose(
@@ -221,6 +286,25 @@ def test_operands_of_fmod_that_overlap_the_output_are_copied_every_time(host):
         np.testing.assert_array_equal(host.to_numpy(held)[1:], np.fmod(values.ravel(), np.float32(0.5)))
 
 
+def test_a_plan_for_a_copy_is_not_taken_for_the_operand_itself(host):
+    for values in (X, Y):
+        held = host.asarray(values.ravel())
+        cudml.fmod(held[::2], 0.5, out=held[27:])
+        np.testing.assert_array_equal(host.to_numpy(held)[27:], np.fmod(values.ravel()[::2], np.float32(0.5)))
+        apart = cudml.fmod(host.asarray(values.ravel())[::2], 0.5, out=host.asarray(values.ravel())[27:])
+        np.testing.assert_array_equal(host.to_numpy(apart), np.fmod(values.ravel()[::2], np.float32(0.5)))
+
+
+def test_memory_that_is_less_aligned_than_planned_for_is_planned_for(host, monkeypatch):
+    x = host.asarray(X)
+    cudml.cumsum(x, 1)
+    held = host.asarray(np.zeros(55, np.float32))
+    monkeypatch.setattr(repeats, "alloc", lambda nbytes: held[1:].data)
+    found = cudml.cumsum(x, 1)
+    assert launched(host) == ["in full", "in full"]
+    np.testing.assert_allclose(host.to_numpy(found), np.cumsum(X, 1), rtol=1e-5, atol=1e-5)
+
+
 def test_warnings_come_every_time(host):
     x, out = host.asarray(X.astype(np.complex64)), host.asarray(X)
     for _ in range(2):
@@ -240,16 +324,20 @@ def test_offsets_are_trusted_by_identity_only(host):
     assert launched(host) == ["in full", "again"]
 
 
-def test_another_device_is_left_to_the_full_way(host):
+def test_another_device_is_left_to_the_full_way(host, monkeypatch):
     x = host.asarray(X)
     cudml.cumsum(x, 1)
     with pytest.raises(ValueError, match="on GPU 0 and output on GPU 1"):
         host.backend.run(cudml.plan.spec.Scan("sum", x.dtype, 1), {"input": x, "output": host.asarray(X, device=1)})
     launched(host)
-    repeat = host.backend.repeats.known[0]
+    monkeypatch.setattr(cupy.cuda, "Device", lambda device: nullcontext())
+    cudml.cumsum(host.asarray(X, device=1), 1, out=host.asarray(X, device=1))
+    cudml.cumsum(x, 1, out=host.asarray(X))
     host.device = 1
-    assert repeat((x, None)) is None
-    assert launched(host) == []
+    cudml.cumsum(x, 1)
+    assert launched(host) == FULL * 3
+    cudml.cumsum(host.asarray(X, device=1), 1, out=host.asarray(X, device=1))
+    assert launched(host) == AGAIN
 
 
 def test_a_thread_without_a_context_gets_one_from_cupy(host):
@@ -293,6 +381,20 @@ def test_operators_repeat_their_own_calls_only(host):
         one(held[:6], held[1:7])
     with pytest.raises(TypeError, match="takes"):
         one()
+
+
+def test_an_operator_that_does_not_work_in_place_refuses_every_time(host):
+    tensor = dml.BufferTensorDesc(data_type=dml.TensorDataType.FLOAT32, sizes=(1, 1, 6, 9))
+    desc = dml.MeanVarianceNormalization1OperatorDesc(
+        input_tensor=tensor, output_tensor=tensor, axes=(3,), normalize_variance=True
+    )
+    operator = dml.Device().create_operator(desc).compile()
+    x, out = host.asarray(X[None, None]), host.asarray(X[None, None])
+    for _ in range(2):
+        operator(x, None, None, out)
+        with pytest.raises(ValueError, match="does not work in place"):
+            operator(x, None, None, x)
+    assert launched(host) == ["in full", "again"]
 
 
 def test_guaranteed_alignments_beyond_those_of_keys_are_checked_every_time(host):
@@ -345,8 +447,6 @@ def test_threads_never_share_arguments_in_use(host):
         with one_at_a_time:
             held(*arguments)
 
-    from cudml.cuda import repeats
-
     repeats._launch_kernel = launch
     try:
         threads = [
@@ -378,11 +478,20 @@ def test_parameters_are_laid_out_as_the_driver_reads_them():
         assert ctypes.c_double.from_address(number).value == 2.5
 
 
+def test_addresses_inside_a_workspace_and_of_the_scratch(monkeypatch):
+    monkeypatch.setattr(repeats, "workspace_for", lambda nbytes: Piece(None, 1000, nbytes))
+    monkeypatch.setattr(repeats, "scratch_for", lambda nbytes, device: Piece(None, 5000 + device, nbytes))
+    words = array("Q", [7] * 5)
+    temporary = repeats.Temporary(64, ((0, 0), (2, 24)), 8, (3,))
+    assert [piece.nbytes for piece in temporary.take(words, 1)] == [64, 8]
+    assert words.tolist() == [1000, 7, 1024, 5001, 7]
+
+
 def test_the_older_half_makes_room():
-    repeats = Repeats(most=10)
+    calls = Repeats(most=10)
     for key in range(13):
-        repeats.add(key, key)
-    assert repeats.known == [*range(5, 13)]
+        calls.add(key, key)
+    assert calls.known == [*range(5, 13)]
 
 
 def test_a_key_that_cannot_be_hashed_is_no_key(host):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -122,25 +122,26 @@ class CudaBackend:
         spec: Spec,
         arrays: Mapping[str, Any],
         in_place: Container[str],
+        also: Sequence[str],
     ) -> None:
         key, present = key_of(call, tuple(given.values())), _present(arrays)
         is_real = self._thread.planned is None and not self.planned_for
-        if key is None or not is_real or not _is_direct(given, present):
+        if key is None or not is_real or not _is_direct(given, present, also):
             return
         device = common_device(present)
         plan = self._plan(spec, present, device)
         if plan.launches:
-            self.repeats.add(key, Repeat(plan, device, given, present, result, in_place))
+            self.repeats.add(key, Repeat(plan, device, given, present, result, in_place, also))
 
 
 def _present(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
-def _is_direct(given: Mapping[str, Any], arrays: Mapping[str, Any]) -> bool:
-    """Whether a call worked on the arrays that it was given, not on copies, and made none but the output."""
+def _is_direct(given: Mapping[str, Any], arrays: Mapping[str, Any], also: Sequence[str]) -> bool:
+    """Whether a call worked on the arrays that it was given, not on copies, and made none but the outputs."""
     *inputs, output = given
-    made = arrays.keys() - {name for name in inputs if given[name] is not None} - {output}
+    made = arrays.keys() - {name for name in inputs if given[name] is not None} - {output, *also}
     places = [(value, arrays[name]) for name, value in given.items() if isinstance(value, cupy.ndarray)]
     return not made and all(value.data.ptr == array.data.ptr for value, array in places)
 

@@ -120,6 +120,7 @@ class Repeat:
     """
 
     __slots__ = (
+        "_also",
         "_device",
         "_free",
         "_inputs",
@@ -140,23 +141,27 @@ class Repeat:
         arrays: Mapping[str, Any],
         result: Any,
         in_place: Container[str],
+        also: Sequence[str] = (),
     ) -> None:
         """The repetition of a call that ran as `plan` with `arrays` and returned `result`.
 
         `given` are the arguments under the names that the plan has for them, the output last and None where the call
-        made it; those named in `in_place` may lie where the output does.
+        made it; those named in `in_place` may lie where the output does. Where `also` names outputs that are made in
+        any case, `result` is a tuple of the output and of these.
         """
         steps = steps_of(plan, device)
         parameters = Parameters([step.binding(arrays, address_of) for step in steps])
         places = _places(steps, parameters)
         *names, output = given
+        target, *others = result if also else (result,)
         self.plan, self.hits = plan, 0
-        self._device, self._new = device, NewArray.like(result)
+        self._device, self._new = device, NewArray.like(target)
+        self._also = tuple((NewArray.like(o), places[Pointer(name)]) for name, o in zip(also, others, strict=True))
         self._steps, self._parameters = steps, parameters
         self._free = [self._memory()]
         self._outputs = places[Pointer(output)]
         self._inputs = tuple(
-            Input.of(number, Layout.of(given[name]), Layout.of(result), name in in_place, places.get(Pointer(name), ()))
+            Input.of(number, Layout.of(given[name]), Layout.of(target), name in in_place, places.get(Pointer(name), ()))
             for number, name in enumerate(names)
             if isinstance(given[name], cupy.ndarray)
         )
@@ -187,6 +192,7 @@ class Repeat:
                     words[place] = pointer
             for place in self._outputs:
                 words[place] = address
+            results = self._also and self._make_also(words, output)
             _held = self._temporary and self._temporary.take(words, device)
             stream = get_current_stream(device).ptr
             for handle, grid, block, shared_bytes, table in launches:
@@ -196,7 +202,16 @@ class Repeat:
         finally:
             self._free.append(memory)
         self.hits += 1
-        return output
+        return results or output
+
+    def _make_also(self, words: array[int], output: cupy.ndarray) -> tuple[cupy.ndarray, ...]:
+        """The output and those that are made besides."""
+        made = [output]
+        for new, places in self._also:
+            made.append(new.make())
+            for place in places:
+                words[place] = made[-1].data.ptr
+        return tuple(made)
 
     def _memory(self) -> tuple[array[int], tuple[Launchable, ...]]:
         """Arguments for one thread, and the launches that read them."""

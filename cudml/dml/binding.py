@@ -48,8 +48,8 @@ class Slot:
 
     @property
     def is_known_by_form(self) -> bool:
-        """Whether an array of the form of one that was bound may be bound too, whatever its address."""
-        return not self.is_owned and VECTOR_BYTES % max(self.alignment, 1) == 0
+        """Whether its shape, strides and alignment to VECTOR_BYTES tell that an array may be bound."""
+        return VECTOR_BYTES % max(self.alignment, 1) == 0
 
     def check(self, array: Any) -> int:
         """The array's address; raises TypeError for another dtype, ValueError for anything else that does not fit."""
