@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -83,13 +84,15 @@ def test_the_name_covers_everything_that_was_compiled(monkeypatch, compilations)
     assert len(names) == 5 == len(compilations)
 
 
-def test_a_folder_that_cannot_be_written_only_costs_time(monkeypatch, tmp_path):
+def test_a_folder_that_cannot_be_written_only_costs_time(monkeypatch, tmp_path, compilations):
     occupied = tmp_path / "a file"
     occupied.write_text("not a folder")
     monkeypatch.setenv("CUDML_CACHE_DIR", str(occupied))
     found = path()
     assert found.read_bytes()[:4] == b"\x7fELF"
     assert occupied.read_text() == "not a folder"
+    assert path() == found
+    assert len(compilations) == 1
 
 
 def test_no_temporary_files_stay(folder):
@@ -97,12 +100,26 @@ def test_no_temporary_files_stay(folder):
     assert [file.suffix for file in folder.iterdir()] == [".cubin"]
 
 
-def test_processes_that_fill_the_cache_at_once_agree(folder):
+@pytest.mark.parametrize("before", [None, b"cut off"], ids=["empty", "damaged"])
+def test_processes_that_fill_the_cache_at_once_agree(folder, before):
+    if before:
+        path().write_bytes(before)
     code = f"from cudml.cuda import cache; print(cache.cubin_path({PLAN.source!r}, {PLAN.constants!r}, 'sm_90'))"
     started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     found = {process.communicate(timeout=120)[0].strip() for process in started}
     assert found == {str(path())}
+    assert cache.is_cached(PLAN.source, PLAN.constants, "sm_90")
     assert len(list(folder.iterdir())) == 1
+
+
+def test_a_reader_sees_a_file_as_a_whole_or_not_at_all(folder):
+    """One thread writes the same file over and over, another looks."""
+    whole = path().read_bytes()[:-32]
+    writing = threading.Thread(target=lambda: [cache._write(path(), whole) for _ in range(300)])
+    writing.start()
+    while writing.is_alive():
+        assert cache.is_cached(PLAN.source, PLAN.constants, "sm_90")
+    writing.join()
 
 
 def test_the_users_folder_is_the_default(monkeypatch):

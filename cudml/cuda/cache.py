@@ -18,6 +18,7 @@ from pathlib import Path
 
 from cudml.cuda import compiler, sources
 
+_ELSEWHERE: dict[Path, Path] = {}
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -34,18 +35,20 @@ def cache_folder() -> Path:
 def cubin_path(name: str, constants: compiler.Constants, architecture: str) -> Path:
     """The file that holds the compiled kernels; compiles them if there is none yet."""
     path = _path(name, constants, architecture)
-    if _is_whole(path):
-        return path
+    found = _found(path)
+    if found:
+        return found
     cubin, _ = compiler.compile_cubin(name, constants, architecture)
     try:
         return _write(path, cubin)
     except OSError:
-        return _write(_private_folder() / path.name, cubin)
+        elsewhere = _ELSEWHERE[path] = _write(_private_folder() / path.name, cubin)
+        return elsewhere
 
 
 def is_cached(name: str, constants: compiler.Constants, architecture: str) -> bool:
     """Whether `cubin_path` finds the file without compiling."""
-    return _is_whole(_path(name, constants, architecture))
+    return _found(_path(name, constants, architecture)) is not None
 
 
 def _path(name: str, constants: compiler.Constants, architecture: str) -> Path:
@@ -59,6 +62,11 @@ def _key(name: str, constants: compiler.Constants, architecture: str) -> str:
     for part in (*texts, *options, str(compiler.nvrtc_version())):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:40]
+
+
+def _found(path: Path) -> Path | None:
+    """The file, or the one that this process wrote elsewhere because it could not be written there."""
+    return next(filter(_is_whole, (path, _ELSEWHERE.get(path, path))), None)
 
 
 def _is_whole(path: Path) -> bool:
