@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
+import weakref
 from array import array
 from contextlib import nullcontext
 from typing import Any
@@ -500,6 +501,15 @@ def test_a_key_that_cannot_be_hashed_is_no_key(host):
         cudml.cumsum(x, 1, reverse=np.array(False).reshape(()))
         cudml.mean_variance_normalization(x, axes=np.array([1]))
     assert launched(host) == FULL * 4
+
+
+def test_known_calls_keep_no_array_alive(host):
+    x, out = host.asarray(X), host.asarray(X)
+    references = [weakref.ref(x), weakref.ref(out)]
+    for _ in range(2):
+        cudml.fmod(x, 2.0, out=out)
+    del x, out
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_hits_are_counted(host):
