@@ -12,7 +12,6 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
-from cudml.plan.scan_columns import plan_columns
 from cudml.plan.spec import Scan, SegmentedScan
 
 LANES = 32
@@ -64,6 +63,8 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if arrays["output"].size == 0:
         return Plan("scan_lines.cu", constants_of(**constants), ())
     if _columns_are_better(work, arrays["input"], arrays["output"]):
+        from cudml.plan.scan_columns import plan_columns  # as long as the rest: only for those who need it
+
         return plan_columns(spec, arrays, constants, work, device)
     return _plan_rows(spec, arrays, constants, work, device)
 
