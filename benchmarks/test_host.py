@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cudml
+from benchmarks.device import BARE_KERNEL
 from cudml import dml, info
 
 _SHAPE = (32, 64)
@@ -34,7 +35,6 @@ _CALLS = {
     "fmod_scalar": lambda x, out: cudml.fmod(x, 3.0, out=out),
     "operator": _OPERATOR,
 }
-_BARE = 'extern "C" __global__ void bare(const float* x, float* out, int n) { if (n < 0) *out = *x; }'
 
 
 @pytest.fixture(params=["cpu", "cuda"])
@@ -63,7 +63,7 @@ def test_host_time(benchmark: Any, xp: Any, call: Any) -> None:
 
 def test_bare_launch(benchmark: Any) -> None:
     cupy = _cupy()
-    kernel = cupy.RawModule(code=_BARE).get_function("bare")
+    kernel = cupy.RawModule(code=BARE_KERNEL).get_function("bare")
     _measure(benchmark, cupy, lambda x, out: kernel((32,), (128,), (x, out, np.int32(1))))
 
 
