@@ -273,7 +273,7 @@ def _plan_stream(
     as_stored = staged == source.dtype.itemsize
     bulk = device.compute_capability >= (9, 0) and as_stored and _dense(source, work.input_axis)
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
-    if bulk and not constants["INPUT_PACKED"]:
+    if bulk and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
     halves = spec.dtype.name in _HALVES and bulk  # ordinary loaders leave no room for so many
