@@ -195,14 +195,14 @@ __device__ void mark_tiles(const Work& work, const Segments& segments, int marke
 // The chunk that begins with element `number` of the tile, in the direction of traversal.
 __device__ void load_staged(const char* from, int number, Accumulator (&value)[CHUNK]) {
     constexpr int SIZE = sizeof(Staged);
-    if (STAGED_PACKED) {
+    if constexpr (STAGED_PACKED) {
         load_packed<Staged>(from + (REVERSE ? TILE - number - CHUNK : number) * SIZE, value);
-        return;
-    }
+    } else {
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-        const int place = REVERSE ? TILE - 1 - number - j : number + j;
-        value[j] = widen(convert<Value>(load_element<Staged, STAGED_ALIGNED>(from + place * SIZE)));
+        for (int j = 0; j < CHUNK; j++) {
+            const int place = REVERSE ? TILE - 1 - number - j : number + j;
+            value[j] = widen(convert<Value>(load_element<Staged, STAGED_ALIGNED>(from + place * SIZE)));
+        }
     }
 }
 

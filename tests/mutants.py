@@ -218,7 +218,7 @@ MUTANTS = [
     Mutant("tail of a tile not copied", "scan_stream.cu", "long rows shifted by a byte", ALL,
            "if (lane >= 16 && lane - 16 < tail{+ - 1+})"),
     Mutant("vectors where the plan says elements", "scan_stream.cu", "long rows shifted by an element", CHECKING,
-           "if ([-STAGED_PACKED-]{+true+}) {\n        load_packed"),
+           "if constexpr ([-STAGED_PACKED-]{+true+}) {\n        load_packed"),
     Mutant("chunks where only halves of vectors begin", "scan_stream.cu", "long rows of bytes shifted by half a vector",
            ALL, "INPUT_PACKED[- && CHUNK * sizeof(Input) == 16-]"),
     Mutant("rest of a tile not filled", "scan_stream.cu", "long rows", CHECKING,
