@@ -69,7 +69,7 @@ __device__ bool await_tile(const Work& work, int visit) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders. A stage holds a tile in the order of memory. Where a line ends within it, the rest is filled up, so that
-// nobody who reads a stage asks for the end: that took a quarter of the time to compile, and more registers.
+// nobody who reads a stage asks for the end: that took a seventh of the time to compile, and more registers.
 
 // How many bytes before the elements are filled: a line that is traversed in reverse ends at its lowest address.
 __device__ int lead(const Tile& tile) { return REVERSE ? (TILE - tile.count) * static_cast<int>(sizeof(Staged)) : 0; }
