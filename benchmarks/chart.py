@@ -1,4 +1,4 @@
-"""Draws the chart of the scans beside every file of results: `python -m benchmarks.chart`.
+"""Draws the charts beside every file of results: `python -m benchmarks.chart`. Here that of the scans.
 
 A row for each group of cases, in it a lane for each library, in it a dot for each case. The same results give the
 same bytes.
@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from benchmarks import scan
+from benchmarks import host_chart, scan
 from benchmarks.report import name_of
 
 FOLDER = Path(__file__).resolve().parent / "results"
@@ -103,9 +103,11 @@ def _x(percent: float) -> float:
 
 
 def main() -> None:
-    """Writes an SVG file beside every JSON file of the results."""
+    """Writes SVG files beside every JSON file of the results."""
     for path in FOLDER.glob("*.json"):
-        path.with_suffix(".svg").write_text(svg(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+        results = json.loads(path.read_text(encoding="utf-8"))
+        path.with_suffix(".svg").write_text(svg(results), encoding="utf-8")
+        path.with_name(f"{path.stem}-host.svg").write_text(host_chart.svg(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -238,6 +238,13 @@ LONG_ROWS = [
     scan(
         "long rows shifted by a byte", (2, 9000), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"
     ),
+    scan(
+        "long rows of bytes shifted by half a vector",
+        (2, 50_008),
+        np.int64,
+        stored=np.int8,
+        pattern="offset by half a vector",
+    ),
     scan("long rows shifted by an element", (2, 4501), np.int64, pattern="offset by an element"),
     scan("long rows of every second", (2, 4500), np.int64, pattern="every second", out_pattern="every second"),
     scan("long rows in place", (2, 4501), np.int64, out_pattern="same"),

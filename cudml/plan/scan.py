@@ -11,8 +11,8 @@ import numpy as np
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
+from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
-from cudml.plan.scan_columns import BY_COPIES, BY_ELEMENTS, IN_BULK, plan_columns
 from cudml.plan.spec import Scan, SegmentedScan
 
 LANES = 32
@@ -64,6 +64,8 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if arrays["output"].size == 0:
         return Plan("scan_lines.cu", constants_of(**constants), ())
     if _columns_are_better(work, arrays["input"], arrays["output"]):
+        from cudml.plan.scan_columns import plan_columns  # as long as the rest: only for those who need it
+
         return plan_columns(spec, arrays, constants, work, device)
     return _plan_rows(spec, arrays, constants, work, device)
 
@@ -272,7 +274,7 @@ def _plan_stream(
     as_stored = staged == source.dtype.itemsize
     load = _load(source, work, device) if as_stored else BY_ELEMENTS
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
-    if load == IN_BULK and not constants["INPUT_PACKED"]:
+    if load == IN_BULK and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
     halves = spec.dtype.name in _HALVES and load == IN_BULK  # ordinary loaders leave no room for so many

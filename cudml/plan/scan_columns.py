@@ -11,6 +11,7 @@ import numpy as np
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, index_type
+from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.spec import Scan
 
@@ -47,8 +48,6 @@ _DENSE_COLUMNS = 64
 #: Strips that are worked on side by side.
 _BAND = 512
 
-BY_ELEMENTS, BY_COPIES, IN_BULK = 0, 1, 2
-"""kernels/gate.cuh: how stages are loaded."""
 
 #: Gates and the unit of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
