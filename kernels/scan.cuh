@@ -144,10 +144,13 @@ __device__ Index chunk_start(Index number, Index length) { return REVERSE ? leng
 __device__ int chunk_place(int j) { return REVERSE ? CHUNK - 1 - j : j; }
 
 // A whole chunk that lies dense and aligned.
-template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
-    const Pack<T, CHUNK> pack = *reinterpret_cast<const Pack<T, CHUNK>*>(address);
+template <typename T> __device__ void widen_pack(const Pack<T, CHUNK>& pack, Accumulator (&value)[CHUNK]) {
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) value[j] = widen(convert<Value>(pack.element[chunk_place(j)]));
+}
+
+template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
+    widen_pack(*reinterpret_cast<const Pack<T, CHUNK>*>(address), value);
 }
 
 __device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) {
