@@ -41,6 +41,58 @@ __device__ inline unsigned short bfloat16_from_float(float x) {
 #endif
 }
 
+// Approximate: off by at most one unit of the last digit where x and 1 / x are normal; 0 and infinity give one another.
+__device__ inline float approximate_reciprocal(float x) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+// Its first 20 bits are right.
+__device__ inline double approximate_reciprocal(double x) {
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+    return r;
+}
+
+// Two halves in a word. A comparison gives 1 or 0.
+__device__ inline unsigned halves_fma(unsigned a, unsigned b, unsigned c) {
+    unsigned d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+// c - a * b
+__device__ inline unsigned halves_fnma(unsigned a, unsigned b, unsigned c) {
+    unsigned d;
+    asm("{.reg .b32 minus; neg.f16x2 minus, %1; fma.rn.f16x2 %0, minus, %2, %3;}" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+__device__ inline unsigned halves_add(unsigned a, unsigned b) {
+    unsigned d;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+__device__ inline unsigned halves_less(unsigned a, unsigned b) {
+    unsigned d;
+    asm("set.lt.f16x2.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+// The larger of each pair, of which none is NaN.
+__device__ inline unsigned halves_max(unsigned a, unsigned b) {
+    unsigned d;
+#if __CUDA_ARCH__ >= 800
+    asm("max.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+#else
+    asm("{.reg .b32 less, more; set.lt.f16x2.f16x2 less, %1, %2; sub.rn.f16x2 more, %2, %1; fma.rn.f16x2 %0, less, more, %1;}"
+        : "=r"(d) : "r"(a), "r"(b));
+#endif
+    return d;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Words that threads of other blocks write or wait for.
 
