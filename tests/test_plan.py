@@ -8,7 +8,8 @@ import pytest
 from cudml.plan import make_plan, recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
-from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, index_type
+from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, collapse_together, index_type
+from cudml.plan.modulus import count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
@@ -68,6 +69,13 @@ def test_collapsed_dims_reach_the_same_elements():
         places = np.unravel_index(number, dims.sizes)
         offset = sum(int(place) * stride for place, stride in zip(places, dims.strides, strict=True))
         assert array.flat[number] == array[0, 0, 0, 0] + offset // array.itemsize
+
+
+def test_axes_that_merge_in_one_layout_only_stay():
+    dense, column = layout((4, 5, 6)), broadcast(layout((4, 5, 1)), (4, 5, 6))
+    assert collapse_together([dense], (0, 1, 2)) == ((120,), [(4,)])
+    assert collapse_together([dense, column], (0, 1, 2)) == ((20, 6), [(24, 4), (4, 0)])
+    assert collapse_together([layout((1, 1))], (0, 1)) == ((1,), [(0,)])
 
 
 def test_broadcast_gives_the_strides_of_numpy():
@@ -261,26 +269,97 @@ def test_the_moments_of_nothing_are_still_written():
 # ---- modulus
 
 
+def modulus(
+    dividend: ArrayLayout | np.dtype, divisor: ArrayLayout | np.dtype, output: ArrayLayout, **device: object
+) -> Plan:
+    arrays = {"dividend": dividend, "divisor": divisor, "output": output}
+    return make_plan(Modulus(output.dtype), arrays, H200._replace(**device))
+
+
+SQUARE = layout((64, 64))
+TURNED = layout((64, 64), strides=(1, 64))
+
+
 @pytest.mark.parametrize(
-    ("divisor", "pack"),
+    ("dividend", "divisor", "kernel", "access"),
     [
-        (layout((64, 64)), 4),
-        (layout((64, 64), alignment=4), 1),
-        (layout((64, 64), strides=(1, 64)), 1),
-        (layout((64,)), 1),
-        (F32, 4),
+        (SQUARE, SQUARE, "packs", ("PACKED", "PACKED")),
+        (SQUARE, F32, "packs", ("PACKED", "NUMBER")),
+        (F32, SQUARE, "packs", ("NUMBER", "PACKED")),
+        (SQUARE, layout((64,)), "packs", ("PACKED", "PACKED")),
+        (SQUARE, layout((64, 1)), "packs", ("PACKED", "ONE")),
+        (SQUARE, layout((1, 1)), "packs", ("PACKED", "ONE")),
+        (layout((64, 64), alignment=4), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (layout((64, 64), alignment=1), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (layout((64, 64), strides=(65, 1)), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (TURNED, SQUARE, "tiles", ("TURNED", "STRIDED")),
+        (TURNED, TURNED, "tiles", ("TURNED", "TURNED")),
+        (SQUARE, TURNED, "tiles", ("STRIDED", "TURNED")),
+        (TURNED, F32, "tiles", ("TURNED", "NUMBER")),
+        (layout((64, 64), strides=(128, 2)), SQUARE, "elements", ("STRIDED", "STRIDED")),
+        (layout((64, 64), strides=(64, -1)), F32, "elements", ("STRIDED", "NUMBER")),
     ],
 )
-def test_dense_operands_of_a_modulus_are_packed(divisor, pack):
-    plan = make_plan(Modulus(F32), {"dividend": layout((64, 64)), "divisor": divisor, "output": layout((64, 64))})
-    assert constants(plan)["PACK"] == str(pack)
-    assert plan.launches[0].grid == 64 * 64 // (256 * pack)
+def test_kernels_of_a_modulus(dividend, divisor, kernel, access):
+    plan = modulus(dividend, divisor, SQUARE)
+    found = constants(plan)
+    assert kernels(plan) == [f"modulus_{kernel}"]
+    assert (found["DIVIDEND_ACCESS"], found["DIVISOR_ACCESS"]) == access
 
 
 def test_arrays_in_one_order_are_packed_whatever_the_order():
-    transposed = layout((64, 32), strides=(1, 64))
-    plan = make_plan(Modulus(F32), dict.fromkeys(("dividend", "divisor", "output"), transposed))
+    plan = modulus(TURNED, TURNED, TURNED)
     assert constants(plan)["PACK"] == "4"
+    assert plan.launches[0].grid == 64 * 64 // (256 * 4)
+
+
+def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
+    shifted = layout((64, 65))
+    plan = modulus(shifted, shifted, shifted)
+    assert constants(plan)["DIVISOR_ACCESS"] == "PACKED"  # one axis, which begins aligned
+    plan = modulus(layout((64, 65), alignment=4), layout((65,)), layout((64, 65), alignment=4))
+    assert (constants(plan)["ALIGNED_ROWS"], constants(plan)["DIVISOR_ACCESS"]) == ("0", "SHIFTED")
+
+
+def test_short_rows_are_computed_by_elements():
+    for length, kernel in ((31, "elements"), (32, "packs")):
+        source = layout((1000, length))
+        assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
+
+
+def test_rows_with_a_common_divisor_share_a_thread():
+    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "4"
+    assert constants(modulus(SQUARE, layout((64, 1)), SQUARE))["ROWS"] == "1"
+    assert constants(modulus(SQUARE, SQUARE, SQUARE))["ROWS"] == "1"
+
+
+def test_axes_of_a_modulus_are_merged_where_all_arrays_lie_in_one_stride():
+    source = layout((8, 6, 40))
+    assert constants(modulus(source, source, source))["RANK"] == "0"
+    assert constants(modulus(source, layout((6, 40)), source))["RANK"] == "1"
+    assert constants(modulus(source, layout((8, 1, 40)), source))["RANK"] == "2"
+
+
+def test_doubles_are_used_for_integers_where_they_are_fast():
+    for capability, fast in (((9, 0), "1"), ((8, 0), "1"), ((7, 5), "0"), ((8, 9), "0"), ((12, 0), "0")):
+        assert constants(modulus(SQUARE, SQUARE, SQUARE, compute_capability=capability))["FAST_DOUBLE"] == fast
+
+
+def test_an_empty_modulus_launches_nothing():
+    for shape in ((0,), (3, 0), (0, 64)):
+        assert modulus(layout(shape), F32, layout(shape)).launches == ()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 1000, 2**16 + 1, 2**30, 2**30 + 1, 2**31 - 1])
+def test_counts_divide_exactly(size):
+    """As struct Count does, in 32 bits."""
+    _, factor, shift = count_of(size)
+    assert -(2**31) <= factor < 2**31
+    candidates = {0, 1, size - 1, size, size + 1, 2**31 - 1, 2**31 - 2}
+    multiples = {k * size + step for k in (2, 3, 1000, (2**31 - 1) // size) for step in (-1, 0, 1)}
+    for n in filter(range(2**31).__contains__, candidates | multiples):
+        quotient = n if size == 1 else (n * (factor % 2**32) >> 32) >> shift
+        assert quotient == n // size
 
 
 # ---- what a plan is

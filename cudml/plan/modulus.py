@@ -121,7 +121,7 @@ def _plan_packs(call: _Call) -> Plan | None:
     packs = -(-(length + (0 if whole["output"] else pack - 1)) // pack)
     threads = math.prod(groups) * packs
     geometry = (
-        *(threads, length, outer[-1], strides["dividend"][-1], strides["output"][-1], *_count(packs)),
+        *(threads, length, outer[-1], strides["dividend"][-1], strides["output"][-1], *count_of(packs)),
         *_space(groups, ((*strides[name][:-1], strides[name][-1] * rows) for name in _ARRAYS)),
     )
     own = {"PACK": pack, "ALIGNED_ROWS": whole["output"], "ROWS": rows, "RANK": len(call.sizes) - 1}
@@ -164,7 +164,7 @@ def _plan_tiles(call: _Call) -> Plan | None:
     tiles = -(-height // side), -(-width // side)
     strides = {name: call.strides[name] for name in _ARRAYS}
     geometry = (
-        *(*_count(tiles[0]), *_count(tiles[1]), height, width),
+        *(*count_of(tiles[0]), *count_of(tiles[1]), height, width),
         *(strides[name][i] for name in _OPERANDS for i in (axis, -1)),
         strides["output"][axis],
         *_space(outer, (tuple(strides[name][i] for i in others) or (0,) for name in _ARRAYS)),
@@ -209,11 +209,11 @@ def _is_aligned(array: ArrayLayout | np.dtype) -> bool:
 
 
 def _space(sizes: tuple[int, ...], strides: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    counts = [number for size in sizes for number in _count(size)]
+    counts = [number for size in sizes for number in count_of(size)]
     return (*counts, *(stride for of_array in strides for stride in of_array))
 
 
-def _count(size: int) -> tuple[int, int, int]:
+def count_of(size: int) -> tuple[int, int, int]:
     """A size with the factor and shift by which 32-bit numbers are divided by it (struct Count).
 
     For n < 2^31 and 2^(b - 1) < size <= 2^b the factor is 2^(31 + b) / size and at most one more, so n times it exceeds
