@@ -42,7 +42,7 @@ class Case:
     required: float | None = None
     """The least percent of a copy's speed that is good enough."""
     roof: str = ""
-    """Another library's call whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
+    """A peer whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
     baseline: Case | None = None
     """A case that this one must keep up with, instead of a fixed percentage."""
 

@@ -41,7 +41,7 @@ __device__ inline unsigned short bfloat16_from_float(float x) {
 #endif
 }
 
-// Approximate: off by at most one unit of the last digit where x and 1 / x are normal; 0 and infinity give one another.
+// Off by at most one unit of the last digit where x and 1 / x are normal; 0 and infinity give one another.
 __device__ inline float approximate_reciprocal(float x) {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
@@ -87,8 +87,8 @@ __device__ inline unsigned halves_max(unsigned a, unsigned b) {
 #if __CUDA_ARCH__ >= 800
     asm("max.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
 #else
-    asm("{.reg .b32 less, more; set.lt.f16x2.f16x2 less, %1, %2; sub.rn.f16x2 more, %2, %1; fma.rn.f16x2 %0, less, more, %1;}"
-        : "=r"(d) : "r"(a), "r"(b));
+    asm("{.reg .b32 less, more; set.lt.f16x2.f16x2 less, %1, %2; sub.rn.f16x2 more, %2, %1; "
+        "fma.rn.f16x2 %0, less, more, %1;}" : "=r"(d) : "r"(a), "r"(b));
 #endif
     return d;
 }

@@ -76,6 +76,7 @@ struct Space {
 
 // All in the type of the computation, and the results in that of the output.
 template <bool ONE_DIVISOR, int COUNT>
-__device__ Values<Output, COUNT> outputs_of(const Values<StoredDividend, COUNT>& x, const Values<StoredDivisor, COUNT>& y) {
+__device__ Values<Output, COUNT> outputs_of(const Values<StoredDividend, COUNT>& x,
+                                            const Values<StoredDivisor, COUNT>& y) {
     return converted<Output>(remainders<ONE_DIVISOR>(converted<Value>(x), converted<Value>(y)));
 }

@@ -1,4 +1,4 @@
-// The truncated modulus along rows: the innermost axis is dense in the output and, in each operand, dense or of stride 0.
+// The truncated modulus along rows: the innermost axis is dense in the output and, in an operand, dense or of stride 0.
 //
 // A thread takes PACK neighbouring elements that lie in the output at a multiple of their size, so that whole packs are
 // stored in one access whatever the alignment. What a row's first and last pack lack is left out.
@@ -14,7 +14,7 @@ struct Geometry {
     Index threads;
     Index length;                   // elements of a row
     Index rows;                     // rows along the last of the outer axes
-    Index dividend_row, output_row;  // from one of them to the next, in bytes
+    Index dividend_row, output_row; // from one of them to the next, in bytes
     Count packs;                    // of a row
     Space outer;                    // whose last axis counts ROWS rows at a time
 };
@@ -99,7 +99,8 @@ __device__ void store(Output* to, const Values<Output, PACK>& values) {
 }
 
 // All loads come before the first use.
-__device__ void write_whole(const DividendRow& x, const DivisorRow& y, char* row, Index first, Index rows, const Geometry& g) {
+__device__ void write_whole(const DividendRow& x, const DivisorRow& y, char* row, Index first, Index rows,
+                            const Geometry& g) {
     Values<StoredDividend, PACK> dividends[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {

@@ -1,8 +1,8 @@
 // The truncated modulus where an operand is dense along another axis than the output, as transposed matrices are.
 //
-// A block takes a square of SIDE by SIDE elements: rows along the axis that is dense in the output, columns along that of
-// the operand. Such an operand is loaded along the columns, so that a warp reads neighbours, and handed over in shared
-// memory.
+// A block takes a square of SIDE by SIDE elements: rows along the axis that is dense in the output, columns along that
+// of the operand. Such an operand is loaded along the columns, so that a warp reads neighbours, and handed over in
+// shared memory.
 //
 // Constants that the plan sets, beside those of modulus.cuh:
 //     DIVIDEND_ACCESS, DIVISOR_ACCESS        NUMBER, STRIDED or TURNED; all elements are aligned
@@ -11,7 +11,7 @@
 
 struct Geometry {
     Count rows_of_tiles, tiles_of_row;
-    Index height, width;                                          // elements of a column and of a row
+    Index height, width;                                           // elements of a column and of a row
     Index dividend_row, dividend_step, divisor_row, divisor_step;  // from a row, an element to the next, in bytes
     Index output_row;
     Space outer;
@@ -40,7 +40,8 @@ __device__ void load_turned(Tile<Stored>& tile, const char* from, Index step, co
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) {
             const int column = (first + k * BLOCK) / SIDE, row = (first + k * BLOCK) % SIDE;
-            if (part.has(row, column)) loaded[k] = reinterpret_cast<const Stored*>(from + column * step)[row];
+            const char* from_column = from + column * step;
+            if (part.has(row, column)) loaded[k] = reinterpret_cast<const Stored*>(from_column)[row];
         }
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) {
@@ -58,8 +59,8 @@ __device__ Stored load(const Tile<Stored>& tile, int row, int column, const char
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number, StoredDivisor divisor_number,
-              Geometry g) {
+modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
+              StoredDivisor divisor_number, Geometry g) {
     __shared__ Tile<StoredDividend> dividend_tile;
     __shared__ Tile<StoredDivisor> divisor_tile;
     const Index tile = static_cast<Index>(blockIdx.x), row_of_tiles = g.tiles_of_row.quotient(tile);

@@ -1,12 +1,13 @@
 // Remainders of divisions truncated towards zero, exact for every pair of numbers of a type.
 //
 // A Divisor is made of a number that is divided by, and holds what does not depend on the dividend: where one divides
-// many, it is made once. All but the 64-bit integers estimate the quotient with an approximate reciprocal and take its
-// multiple off exactly; a quotient that is one off shows in the sign of what is left.
+// many, it is made once. Quotients are estimated with an approximate reciprocal, and their multiple is taken off
+// exactly; a quotient that is one off shows in what is left. Only 64-bit integers are left to the compiler where double
+// is slow.
 //
-// A divisor of 0 counts as 1 for integers, and leaves 0. For the lowest integer and -1 the magnitudes are divided, which
-// exist as unsigned numbers. What is asked for by name is rounded once (fused multiply-adds); nothing depends on how a
-// compiler contracts or reorders.
+// A divisor of 0 counts as 1 for integers, and leaves 0. Of signed integers the magnitudes are divided, which exist as
+// unsigned numbers for the lowest one too. Fused multiply-adds and approximations are asked for by name (__fmaf_rn,
+// __fma_rn and intrinsics.cuh), so nothing depends on what a compiler contracts or takes for fast.
 //
 // Constants that the plan sets:
 //     FAST_DOUBLE      the GPU computes in double at least half as fast as in float
@@ -41,7 +42,7 @@ template <typename Real> __device__ Real power_of_two(int exponent) {
     return from_bits(static_cast<typename F::Bits>(exponent + F::BIAS) << (F::DIGITS - 1));
 }
 
-// Off by at most one unit of the last digit (float) or four (double), where y and 1 / y are normal.
+// Off by at most 2^(1 - DIGITS) of itself (float) or four times that (double), where y and 1 / y are normal.
 __device__ inline float reciprocal(float y) { return approximate_reciprocal(y); }
 
 // Newton's steps double the 20 bits that are right.
@@ -54,9 +55,9 @@ __device__ inline double reciprocal(double y) {
 // dividend - q * y for an integer q near dividend / y, which is at most 2^STEP. Both numbers are multiples of one unit,
 // of which y has less than 2^DIGITS.
 //
-// The sum with 1.5 * 2^(DIGITS - 1) rounds to an integer, and the product is off by at most a quarter: the reciprocal's
-// error, 2^(STEP - DIGITS + 1) or less. So q is within 3/4 of the quotient and the result within 3/4 of y. Of units it
-// has less than 2^DIGITS, hence the fused multiply-add does not round.
+// The sum with 1.5 * 2^(DIGITS - 1) rounds to an integer. The reciprocal's error times the quotient is at most a
+// quarter: 2^(1 - 24) * 2^21 or 4 * 2^(1 - 53) * 2^49. So q is within 3/4 of the quotient and the result within 3/4 of
+// y. Of units it has less than 2^DIGITS, hence the fused multiply-add does not round.
 template <typename Real> __device__ Real step(Real dividend, Real y, Real by) {
     const Real shift = static_cast<Real>(3) * power_of_two<Real>(Format<Real>::DIGITS - 2);
     const Real q = fused(dividend, by, shift) - shift;
@@ -158,7 +159,9 @@ template <typename Integer> struct SmallDivisor {
     static constexpr unsigned SHIFT = 0x4b400000u;
     float y, by;
 
-    __device__ static float real(Integer x) { return bits_as_float(SHIFT + static_cast<unsigned>(x)) - bits_as_float(SHIFT); }
+    __device__ static float real(Integer x) {
+        return bits_as_float(SHIFT + static_cast<unsigned>(x)) - bits_as_float(SHIFT);
+    }
 
     __device__ explicit SmallDivisor(Integer divisor) : y(fmaxf(fabsf(real(divisor)), 1)), by(reciprocal(y)) {}
 
@@ -263,9 +266,9 @@ template <bool SIGNED> __device__ unsigned word_of(unsigned low, unsigned high) 
     return SIGNED ? word ^ 0x80808080u : word;
 }
 
-// Subtracting the bits of y from those of 2 negates the exponent, and gives 1 / y but for up to an eighth of it, exactly
-// where y is a power of two; 1 + e + e^2 leaves the cube of that error. Times a quotient it is below a quarter, which is
-// why q is within 3/4 of the quotient.
+// Subtracting the bits of y from twice those of 1 negates the exponent, and gives 1 / y but for up to an eighth of it,
+// exactly where y is a power of two; 1 + e + e^2 leaves the cube of that error. Times a quotient it is below a quarter,
+// which is why q is within 3/4 of the quotient.
 template <bool SIGNED> struct PairDivisor {
     static constexpr unsigned SHIFT = HalfShift<SIGNED>::value;
     unsigned y, by;
@@ -330,7 +333,8 @@ template <int COUNT, typename T> __device__ Values<T, COUNT> filled_with(T numbe
     return values;
 }
 
-template <typename To, typename From, int COUNT> __device__ Values<To, COUNT> converted(const Values<From, COUNT>& from) {
+template <typename To, typename From, int COUNT>
+__device__ Values<To, COUNT> converted(const Values<From, COUNT>& from) {
     if constexpr (IsSame<To, From>::value) {
         return from;
     } else {
