@@ -22,6 +22,29 @@ __device__ inline unsigned short half_from_float(float x) {
     return static_cast<unsigned short>(bits);
 }
 
+__device__ inline float float_from_low_half(unsigned word) {
+    float x;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low;}" : "=f"(x) : "r"(word));
+    return x;
+}
+__device__ inline float float_from_high_half(unsigned word) {
+    float x;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}" : "=f"(x) : "r"(word));
+    return x;
+}
+
+__device__ inline unsigned halves_from_floats(float low, float high) {
+    unsigned word;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#else
+    asm("{.reg .b16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high};}"
+        : "=r"(word)
+        : "f"(low), "f"(high));
+#endif
+    return word;
+}
+
 __device__ inline unsigned short half_from_double(double x) {
     unsigned bits;
     asm("{.reg .b16 half; cvt.rn.f16.f64 half, %1; mov.b32 %0, {half, 0};}" : "=r"(bits) : "d"(x));

@@ -6,14 +6,15 @@
 // the exact remainder of two halves is itself a half.
 //
 // Three kernels differ in how threads share the elements:
-//     modulus_packs       16 neighbouring bytes each, where the innermost axis is dense in the output and each operand
-//                         either dense or one element
-//     modulus_tiles       a square through shared memory, where an operand is dense along another axis than the output
-//     modulus_elements    single elements, neighbours in neighbouring threads: everything else
+//     modulus_packs       16 neighbouring bytes each, where the innermost axis is dense in the output, and each operand
+//                         has there neighbours, every second element of a few bytes, or one for all
+//     modulus_tiles       a tile of rows and columns through shared memory, where an operand is dense along another
+//                         axis than the output
+//     modulus_elements    single elements, neighbours in neighbouring threads: everything else, and small arrays
 //
 // Constants that the plan sets, for each kernel:
 //     DIVIDEND, DIVISOR, VALUE, OUTPUT       element types: stored, computed in (both operands), stored
-//     DIVIDEND_ACCESS, DIVISOR_ACCESS        how a thread comes by its operands, see below and each kernel
+//     DIVIDEND_ACCESS, DIVISOR_ACCESS        how a thread comes by its operands: packs.cuh
 //     DIVIDEND_ALIGNED, DIVISOR_ALIGNED, OUTPUT_ALIGNED        elements lie at multiples of their size
 //     RANK, INDEX, BLOCK                     axes of struct Space; int or long long; threads of a block
 #pragma once
@@ -25,15 +26,6 @@ using StoredDivisor = DIVISOR;
 using Value = VALUE;
 using Output = OUTPUT;
 using Index = INDEX;  // int where every offset and count fits
-
-enum Access {
-    NUMBER,   // not an array
-    ONE,      // one element for all along the innermost axis
-    PACKED,   // dense, and 16 bytes of it are aligned where those of the output are
-    SHIFTED,  // dense, aligned in any way
-    STRIDED,  // with any stride
-    TURNED,   // dense along another axis
-};
 
 // A divisor of counts. 32-bit counts, which are below 2^31, are multiplied by 2^(31 + log2(size)) / size, rounded up.
 struct Count {
@@ -74,9 +66,14 @@ struct Space {
     }
 };
 
-// All in the type of the computation, and the results in that of the output.
-template <bool ONE_DIVISOR, int COUNT>
-__device__ Values<Output, COUNT> outputs_of(const Values<StoredDividend, COUNT>& x,
-                                            const Values<StoredDivisor, COUNT>& y) {
-    return converted<Output>(remainders<ONE_DIVISOR>(converted<Value>(x), converted<Value>(y)));
+using DividendLine = Line<StoredDividend, DIVIDEND_ACCESS, DIVIDEND_ALIGNED, Index>;
+using DivisorLine = Line<StoredDivisor, DIVISOR_ACCESS, DIVISOR_ALIGNED, Index>;
+
+constexpr bool SAME_DIVISOR = DIVISOR_ACCESS == NUMBER || DIVISOR_ACCESS == ONE;
+template <int COUNT> using DivisorsOf = Divisors<Value, COUNT, SAME_DIVISOR>;
+
+// Computed in one type, stored in that of the output.
+template <int COUNT>
+__device__ Values<Output, COUNT> outputs_of(const Values<StoredDividend, COUNT>& x, const DivisorsOf<COUNT>& divisors) {
+    return converted<Output>(divisors.remainders_of(converted<Value>(x)));
 }

@@ -3,7 +3,7 @@
 // A thread takes ITEMS elements that are BLOCK apart, and loads all of them before it uses the first.
 //
 // Constants that the plan sets, beside those of modulus.cuh:
-//     DIVIDEND_ACCESS, DIVISOR_ACCESS        NUMBER or STRIDED
+//     DIVIDEND_ACCESS, DIVISOR_ACCESS        NUMBER, or ONE at an address of its own
 //     ITEMS
 #include "modulus.cuh"
 
@@ -11,11 +11,6 @@ struct Geometry {
     Index size;
     Space space;
 };
-
-template <int ACCESS, bool ALIGNED, typename Stored> __device__ Stored load(const char* from, Stored number) {
-    if constexpr (ACCESS == NUMBER) return number;
-    else return load_element<Stored, ALIGNED>(from);
-}
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 modulus_elements(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
@@ -28,11 +23,12 @@ modulus_elements(const char* dividend, const char* divisor, char* output, Stored
     for (int k = 0; k < ITEMS; k++) {
         if (first + k * BLOCK >= g.size) continue;
         const Place at = g.space.place(first + k * BLOCK);
-        x.set(k, load<DIVIDEND_ACCESS, DIVIDEND_ALIGNED>(dividend + at.dividend, dividend_number));
-        y.set(k, load<DIVISOR_ACCESS, DIVISOR_ALIGNED>(divisor + at.divisor, divisor_number));
+        x.set(k, DividendLine{dividend + at.dividend, 0, dividend_number}.one(0));
+        y.set(k, DivisorLine{divisor + at.divisor, 0, divisor_number}.one(0));
         to[k] = at.output;
     }
-    const auto result = outputs_of<DIVISOR_ACCESS == NUMBER>(x, y);
+    const auto result = converted<Output>(
+        Divisors<Value, ITEMS, DIVISOR_ACCESS == NUMBER>(converted<Value>(y)).remainders_of(converted<Value>(x)));
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
         if (first + k * BLOCK < g.size) store_element<OUTPUT_ALIGNED>(output + to[k], result.get(k));

@@ -1,9 +1,9 @@
 // Remainders of divisions truncated towards zero, exact for every pair of numbers of a type.
 //
 // A Divisor is made of a number that is divided by, and holds what does not depend on the dividend: where one divides
-// many, it is made once. Quotients are estimated with an approximate reciprocal, and their multiple is taken off
-// exactly; a quotient that is one off shows in what is left. Only 64-bit integers are left to the compiler where double
-// is slow.
+// many, it is made once. Numbers of 8 and 16 bits are divided in the words that hold them, by WordDivisors. Quotients
+// are estimated with an approximate reciprocal, and their multiple is taken off exactly; a quotient that is one off
+// shows in what is left. Only 64-bit integers are left to the compiler where double is slow.
 //
 // A divisor of 0 counts as 1 for integers, and leaves 0. Of signed integers the magnitudes are divided, which exist as
 // unsigned numbers for the lowest one too. Fused multiply-adds and approximations are asked for by name (__fmaf_rn,
@@ -13,7 +13,7 @@
 //     FAST_DOUBLE      the GPU computes in double at least half as fast as in float
 #pragma once
 
-#include "elements.cuh"
+#include "packs.cuh"
 
 template <typename Real> struct Format;
 template <> struct Format<float> {
@@ -52,16 +52,26 @@ __device__ inline double reciprocal(double y) {
     return fused(r, fused(-y, r, 1.0), r);
 }
 
-// dividend - q * y for an integer q near dividend / y, which is at most 2^STEP. Both numbers are multiples of one unit,
-// of which y has less than 2^DIGITS.
+// For an integer q near dividend / y: dividend - q * y. Both numbers are multiples of one unit, of which y has less than
+// 2^DIGITS.
 //
-// The sum with 1.5 * 2^(DIGITS - 1) rounds to an integer. The reciprocal's error times the quotient is at most a
-// quarter: 2^(1 - 24) * 2^21 or 4 * 2^(1 - 53) * 2^49. So q is within 3/4 of the quotient and the result within 3/4 of
-// y. Of units it has less than 2^DIGITS, hence the fused multiply-add does not round.
+// The sum with 1.5 * 2^(DIGITS - 1) rounds to an integer. The reciprocal's error times a quotient up to 2^STEP is at
+// most a quarter: 2^(1 - 24) * 2^21 or 4 * 2^(1 - 53) * 2^49. So q is within 3/4 of the quotient and the result within
+// 3/4 of y. Of units it has less than 2^DIGITS, hence the fused multiply-add does not round.
+template <typename Real> struct Step {
+    static constexpr Real SHIFT = static_cast<Real>(3 * (1ll << (Format<Real>::DIGITS - 2)));
+    static constexpr Real LIMIT = SHIFT + static_cast<Real>(1ll << Format<Real>::STEP);
+    Real shifted, rest;
+
+    __device__ Step(Real dividend, Real y, Real by)
+        : shifted(fused(dividend, by, SHIFT)), rest(fused(SHIFT - shifted, y, dividend)) {}
+
+    // Whether the quotient is at most 2^STEP. No for NaN.
+    __device__ bool is_exact() const { return shifted <= LIMIT; }
+};
+
 template <typename Real> __device__ Real step(Real dividend, Real y, Real by) {
-    const Real shift = static_cast<Real>(3) * power_of_two<Real>(Format<Real>::DIGITS - 2);
-    const Real q = fused(dividend, by, shift) - shift;
-    return fused(-q, y, dividend);
+    return Step<Real>(dividend, y, by).rest;
 }
 
 // Also exact: a number of units below that of y.
@@ -99,83 +109,111 @@ template <typename Real, bool SUBNORMALS> __device__ Real divide_long(Real x, Re
     return not_negative(rest, divisor.significand) * divisor.unit;
 }
 
-// For magnitudes of which x is not below y. Double has no subnormals among floats, and takes longer steps.
-__device__ inline float long_remainder(float x, float y) {
+// For all magnitudes. Not inlined: it is seldom needed, and long. Double has no subnormals among floats, and takes
+// longer steps.
+__device__ __noinline__ float long_remainder(float x, float y) {
     if (!(x - x == 0 && y > 0)) return bits_as_float(0x7fffffffu);  // NaN
+    if (x < y) return x;
     if constexpr (FAST_DOUBLE) return static_cast<float>(divide_long<double, false>(x, y));
     else return divide_long<float, true>(x, y);
 }
-__device__ inline double long_remainder(double x, double y) {
+__device__ __noinline__ double long_remainder(double x, double y) {
     if (!(x - x == 0 && y > 0)) return static_cast<double>(bits_as_float(0x7fffffffu));
-    return divide_long<double, true>(x, y);
+    return x < y ? x : divide_long<double, true>(x, y);
 }
 
-// float and double: one step where the quotient is below 2^STEP.
+// float and double: one step where the quotient is at most 2^STEP, and 1 / y normal. Subnormal numbers have an infinite
+// reciprocal, with which no quotient is small.
 template <typename Value> struct Divisor {
-    Value y, by, limit;  // below the limit a dividend takes one step
+    Value y, by;
 
-    __device__ explicit Divisor(Value divisor) : y(fabs(divisor)), by(reciprocal(y)) {
-        const Value largest = power_of_two<Value>(Format<Value>::BIAS - 1);
-        const bool has_reciprocal = y >= 1 / largest && y <= largest;
-        limit = has_reciprocal ? y * power_of_two<Value>(Format<Value>::STEP) : 0;
-    }
+    Divisor() = default;
+    __device__ explicit Divisor(Value divisor) : y(fabs(divisor)), by(reciprocal(y)) {}
 
     __device__ Value remainder_of(Value x) const {
         const Value magnitude = fabs(x);
-        const bool is_smaller = magnitude < y;
-        Value remainder = not_negative(step(magnitude, y, by), y);
-        if (!is_smaller && !(magnitude < limit)) remainder = long_remainder(magnitude, y);
-        return is_smaller ? x : copysign(remainder, x);
-    }
-};
-
-template <> struct Divisor<bfloat16> : Divisor<float> {
-    __device__ explicit Divisor(bfloat16 divisor) : Divisor<float>(widen(divisor)) {}
-
-    __device__ bfloat16 remainder_of(bfloat16 x) const {
-        return {bfloat16_from_float(Divisor<float>::remainder_of(widen(x)))};
-    }
-};
-
-// Quotients of halves are below 2^41: two steps in float, and no branch. A divisor of 0 gives infinities, then NaN.
-template <> struct Divisor<float16> {
-    float y, by;
-
-    __device__ explicit Divisor(float16 divisor) : y(fabsf(widen(divisor))), by(reciprocal(y)) {}
-
-    __device__ float16 remainder_of(float16 dividend) const {
-        constexpr float HALFWAY = 1 << 20;
-        const float x = widen(dividend), magnitude = fabsf(x);
-        const float rest = step(magnitude, y * HALFWAY, by * (1 / HALFWAY));
-        const float remainder = not_negative(step(rest, y, by), y);
-        return {half_from_float(magnitude < y ? x : copysignf(remainder, x))};
+        const Step<Value> first(magnitude, y, by);
+        Value remainder = not_negative(first.rest, y);
+        const bool is_exact = first.is_exact() && y <= power_of_two<Value>(Format<Value>::BIAS - 1);
+        if (__builtin_expect(!is_exact, false)) remainder = long_remainder(magnitude, y);
+        return copysign(remainder, x);
     }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Integers of 16 bits: one step in float. Adding to the bits of 1.5 * 2^23 converts without the slow instructions.
+// Numbers of 16 bits, in float. In the two halves of a word: their Divisors, and how the words are taken apart and put
+// together.
 
-template <typename Integer> struct SmallDivisor {
-    static constexpr unsigned SHIFT = 0x4b400000u;
+template <typename T> struct Halves;
+
+template <> struct Halves<bfloat16> {
+    using Divisor = ::Divisor<float>;
+
+    __device__ static float low(unsigned word) { return bits_as_float(word << 16); }
+    __device__ static float high(unsigned word) { return bits_as_float(word & 0xffff0000u); }
+    __device__ static unsigned join(float low, float high, unsigned) {
+        return static_cast<unsigned>(bfloat16_from_float(high)) << 16 | bfloat16_from_float(low);
+    }
+};
+
+// Of magnitudes of halves. Quotients are below 2^41: two steps, and no branch. A divisor of 0 gives infinities, then
+// NaN; one of infinity is replaced by a number that no half reaches.
+struct HalfDivisor {
+    static constexpr float HALFWAY = 1 << 20;
     float y, by;
 
-    __device__ static float real(Integer x) {
-        return bits_as_float(SHIFT + static_cast<unsigned>(x)) - bits_as_float(SHIFT);
-    }
+    HalfDivisor() = default;
+    __device__ explicit HalfDivisor(float magnitude) : y(magnitude > 65504 ? HALFWAY : magnitude), by(reciprocal(y)) {}
 
-    __device__ explicit SmallDivisor(Integer divisor) : y(fmaxf(fabsf(real(divisor)), 1)), by(reciprocal(y)) {}
-
-    __device__ Integer remainder_of(Integer dividend) const {
-        const float x = real(dividend);
-        const float remainder = copysignf(not_negative(step(fabsf(x), y, by), y), x);
-        return static_cast<Integer>(float_as_bits(remainder + bits_as_float(SHIFT)));
+    __device__ float remainder_of(float x) const {
+        return not_negative(step(step(x, y * HALFWAY, by * (1 / HALFWAY)), y, by), y);
     }
 };
 
-template <> struct Divisor<short> : SmallDivisor<short> { using SmallDivisor<short>::SmallDivisor; };
-template <> struct Divisor<unsigned short> : SmallDivisor<unsigned short> {
-    using SmallDivisor<unsigned short>::SmallDivisor;
+template <> struct Halves<float16> {
+    using Divisor = HalfDivisor;
+    static constexpr unsigned SIGNS = 0x80008000u;
+
+    __device__ static float low(unsigned word) { return float_from_low_half(word & ~SIGNS); }
+    __device__ static float high(unsigned word) { return float_from_high_half(word & ~SIGNS); }
+    __device__ static unsigned join(float low, float high, unsigned dividends) {
+        return (halves_from_floats(low, high) & ~SIGNS) | (dividends & SIGNS);
+    }
 };
+
+// Integers, in one step.
+template <bool SIGNED> struct ShortDivisor {
+    float y, by;
+
+    ShortDivisor() = default;
+    __device__ explicit ShortDivisor(float divisor)
+        : y(fmaxf(SIGNED ? fabsf(divisor) : divisor, 1)), by(reciprocal(y)) {}
+
+    __device__ float remainder_of(float x) const {
+        if constexpr (!SIGNED) return not_negative(step(x, y, by), y);
+        return copysignf(not_negative(step(fabsf(x), y, by), y), x);
+    }
+};
+
+// The last bits of 1.5 * 2^23 plus an integer are those of the integer, which converts without the slow instructions.
+// Signed ones are moved by 2^15 on the way to float.
+template <bool SIGNED> struct HalvesOfIntegers {
+    using Divisor = ShortDivisor<SIGNED>;
+    static constexpr unsigned SHIFT = 0x4b400000u;
+
+    template <int BYTES> __device__ static float real(unsigned word) {
+        const float shift = bits_as_float(SHIFT) + (SIGNED ? 32768.0f : 0.0f);
+        return bits_as_float(__byte_perm(SIGNED ? word ^ 0x80008000u : word, SHIFT >> 16, BYTES)) - shift;
+    }
+    __device__ static float low(unsigned word) { return real<0x5410>(word); }
+    __device__ static float high(unsigned word) { return real<0x5432>(word); }
+    __device__ static unsigned join(float low, float high, unsigned) {
+        const float shift = bits_as_float(SHIFT);
+        return __byte_perm(float_as_bits(low + shift), float_as_bits(high + shift), 0x5410);
+    }
+};
+template <> struct Halves<short> : HalvesOfIntegers<true> {};
+template <> struct Halves<unsigned short> : HalvesOfIntegers<false> {};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Integers of 32 and 64 bits, unsigned. Estimates are too small, so that what is left is never negative.
@@ -185,6 +223,7 @@ template <> struct Divisor<unsigned short> : SmallDivisor<unsigned short> {
 template <> struct Divisor<unsigned> {
     unsigned y, by;
 
+    Divisor() = default;
     __device__ explicit Divisor(unsigned divisor) : y(divisor == 0 ? 1 : divisor) {
         const float below = bits_as_float(0x4f7ffffau);  // 2^32 less 6 units, for errors of 4: y, reciprocal, product
         by = __float2uint_rz(reciprocal(__uint2float_rn(y)) * below);
@@ -205,6 +244,7 @@ template <> struct Divisor<unsigned long long> {
     unsigned long long y;
     double by;
 
+    Divisor() = default;
     __device__ explicit Divisor(unsigned long long divisor) : y(divisor == 0 ? 1 : divisor) {
         by = reciprocal(__ull2double_rn(y)) * (1 - 3 * power_of_two<double>(-50));
     }
@@ -219,6 +259,7 @@ template <> struct Divisor<unsigned long long> {
 template <> struct Divisor<unsigned long long> {
     unsigned long long y;
 
+    Divisor() = default;
     __device__ explicit Divisor(unsigned long long divisor) : y(divisor == 0 ? 1 : divisor) {}
     __device__ unsigned long long remainder_of(unsigned long long x) const { return x % y; }
 };
@@ -227,6 +268,7 @@ template <> struct Divisor<unsigned long long> {
 template <typename Integer, typename Unsigned> struct SignedDivisor : Divisor<Unsigned> {
     __device__ static Unsigned magnitude(Integer x) { return x < 0 ? 0 - static_cast<Unsigned>(x) : x; }
 
+    SignedDivisor() = default;
     __device__ explicit SignedDivisor(Integer divisor) : Divisor<Unsigned>(magnitude(divisor)) {}
 
     __device__ Integer remainder_of(Integer x) const {
@@ -241,9 +283,9 @@ template <> struct Divisor<long long> : SignedDivisor<long long, unsigned long l
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Integers of 8 bits: two at a time in halves, which hold integers up to 2^11. There are so many in a second that
-// nothing else is fast enough. Nothing here is approximate but for the numbers of steps, so testing all pairs of bytes
-// proves it.
+// Integers of 8 bits: two pairs in a word, each computed at once in halves, which hold integers up to 2^11. There are so
+// many in a second that nothing else is fast enough. Nothing here is approximate but for the numbers of steps, so
+// testing all pairs of bytes proves it.
 
 // The same number in both halves of a word.
 __device__ constexpr unsigned both(unsigned half) { return half << 16 | half; }
@@ -255,17 +297,6 @@ template <bool SIGNED> struct HalfShift {
     static constexpr unsigned value = SIGNED ? both(0x6480) : HALF_1024;
 };
 
-// Bytes 0 and 1 of a word, or 2 and 3, as halves moved by the shift.
-template <bool SIGNED, int PAIR> __device__ unsigned shifted_halves(unsigned word) {
-    if (SIGNED) word ^= 0x80808080u;
-    return __byte_perm(word, 0x64646464u, PAIR == 0 ? 0x4140 : 0x4342);
-}
-
-template <bool SIGNED> __device__ unsigned word_of(unsigned low, unsigned high) {
-    const unsigned word = __byte_perm(low, high, 0x6420);
-    return SIGNED ? word ^ 0x80808080u : word;
-}
-
 // Subtracting the bits of y from twice those of 1 negates the exponent, and gives 1 / y but for up to an eighth of it,
 // exactly where y is a power of two; 1 + e + e^2 leaves the cube of that error. Times a quotient it is below a quarter,
 // which is why q is within 3/4 of the quotient.
@@ -273,6 +304,7 @@ template <bool SIGNED> struct PairDivisor {
     static constexpr unsigned SHIFT = HalfShift<SIGNED>::value;
     unsigned y, by;
 
+    PairDivisor() = default;
     __device__ explicit PairDivisor(unsigned shifted) {
         const unsigned divisor = halves_add(shifted, SHIFT | HALF_SIGN);
         y = halves_max(SIGNED ? divisor & ~HALF_SIGN : divisor, HALF_ONE);
@@ -291,75 +323,67 @@ template <bool SIGNED> struct PairDivisor {
     }
 };
 
-// Four bytes in a word.
-template <bool SIGNED> struct BytesDivisor {
-    PairDivisor<SIGNED> low, high;
+// As halves moved by the shift.
+template <bool SIGNED> struct PairsOfBytes {
+    using Divisor = PairDivisor<SIGNED>;
+    static constexpr unsigned SIGNS = SIGNED ? 0x80808080u : 0;
 
-    __device__ explicit BytesDivisor(unsigned word)
-        : low(shifted_halves<SIGNED, 0>(word)), high(shifted_halves<SIGNED, 1>(word)) {}
-
-    __device__ unsigned remainder_of(unsigned word) const {
-        return word_of<SIGNED>(low.remainder_of(shifted_halves<SIGNED, 0>(word)),
-                               high.remainder_of(shifted_halves<SIGNED, 1>(word)));
+    __device__ static unsigned low(unsigned word) { return __byte_perm(word ^ SIGNS, HALF_1024, 0x5150); }
+    __device__ static unsigned high(unsigned word) { return __byte_perm(word ^ SIGNS, HALF_1024, 0x5352); }
+    __device__ static unsigned join(unsigned low, unsigned high, unsigned) {
+        return __byte_perm(low, high, 0x6420) ^ SIGNS;
     }
 };
+template <> struct Halves<signed char> : PairsOfBytes<true> {};
+template <> struct Halves<unsigned char> : PairsOfBytes<false> {};
 
 // ---------------------------------------------------------------------------------------------------------------------
-// COUNT neighbours at a time. Bytes are kept in words: taken as bytes, compilers take a word apart and put it together.
+// COUNT neighbours by as many divisors, or by the SAME.
 
-template <typename T, int COUNT, bool BYTES = sizeof(T) == 1> struct Values : Pack<T, COUNT> {
-    static constexpr bool IN_MEMORY = true;  // laid out as in memory
+// Where all divisors in a word are the same, its halves are.
+template <typename T, bool SAME> struct WordDivisor {
+    using Of = Halves<T>;
+    typename Of::Divisor low, high;
 
-    __device__ T get(int i) const { return this->element[i]; }
-    __device__ void set(int i, T value) { this->element[i] = value; }
-};
+    WordDivisor() = default;
+    __device__ explicit WordDivisor(unsigned word) : low(Of::low(word)), high(low) {
+        if constexpr (!SAME) high = typename Of::Divisor(Of::high(word));
+    }
 
-template <typename T, int COUNT> struct alignas(COUNT < 4 ? 4 : COUNT < 16 ? COUNT : 16) Values<T, COUNT, true> {
-    static constexpr bool IN_MEMORY = COUNT % 4 == 0;
-    static constexpr int WORDS = (COUNT + 3) / 4;
-    unsigned word[WORDS];
-
-    __device__ T get(int i) const { return static_cast<T>(word[i / 4] >> (i % 4 * 8)); }
-    __device__ void set(int i, T value) {
-        const unsigned byte = static_cast<unsigned char>(value);
-        word[i / 4] = i % 4 == 0 ? byte : word[i / 4] | byte << (i % 4 * 8);  // in order
+    __device__ unsigned remainder_of(unsigned word) const {
+        return Of::join(low.remainder_of(Of::low(word)), high.remainder_of(Of::high(word)), word);
     }
 };
 
-template <int COUNT, typename T> __device__ Values<T, COUNT> filled_with(T number) {
-    Values<T, COUNT> values;
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) values.set(i, number);
-    return values;
-}
+template <typename T, int COUNT, bool SAME, bool IN_WORDS = Values<T, COUNT>::IN_WORDS> struct Divisors {
+    Divisor<T> divisor[SAME ? 1 : COUNT];
 
-template <typename To, typename From, int COUNT>
-__device__ Values<To, COUNT> converted(const Values<From, COUNT>& from) {
-    if constexpr (IsSame<To, From>::value) {
-        return from;
-    } else {
-        Values<To, COUNT> to;
+    __device__ explicit Divisors(const Values<T, COUNT>& y) {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) to.set(i, convert<To>(from.get(i)));
-        return to;
+        for (int i = 0; i < (SAME ? 1 : COUNT); i++) divisor[i] = Divisor<T>(y.get(i));
     }
-}
 
-// Of as many divisions, or all by the first divisor where there is ONE.
-template <bool ONE, typename T, int COUNT>
-__device__ Values<T, COUNT> remainders(const Values<T, COUNT>& x, const Values<T, COUNT>& y) {
-    Values<T, COUNT> result;
-    if constexpr (sizeof(T) == 1) {
-        constexpr bool SIGNED = static_cast<T>(-1) < 0;
-        const BytesDivisor<SIGNED> first(y.word[0]);
+    __device__ Values<T, COUNT> remainders_of(const Values<T, COUNT>& x) const {
+        Values<T, COUNT> result;
 #pragma unroll
-        for (int i = 0; i < result.WORDS; i++) {
-            result.word[i] = (ONE ? first : BytesDivisor<SIGNED>(y.word[i])).remainder_of(x.word[i]);
-        }
-    } else {
-        const Divisor<T> first(y.get(0));
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) result.set(i, (ONE ? first : Divisor<T>(y.get(i))).remainder_of(x.get(i)));
+        for (int i = 0; i < COUNT; i++) result.set(i, divisor[SAME ? 0 : i].remainder_of(x.get(i)));
+        return result;
     }
-    return result;
-}
+};
+
+template <typename T, int COUNT, bool SAME> struct Divisors<T, COUNT, SAME, true> {
+    static constexpr int WORDS = Values<T, COUNT>::WORDS;
+    WordDivisor<T, SAME> divisor[SAME ? 1 : WORDS];
+
+    __device__ explicit Divisors(const Values<T, COUNT>& y) {
+#pragma unroll
+        for (int i = 0; i < (SAME ? 1 : WORDS); i++) divisor[i] = WordDivisor<T, SAME>(y.word[i]);
+    }
+
+    __device__ Values<T, COUNT> remainders_of(const Values<T, COUNT>& x) const {
+        Values<T, COUNT> result;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) result.word[i] = divisor[SAME ? 0 : i].remainder_of(x.word[i]);
+        return result;
+    }
+};

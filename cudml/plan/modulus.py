@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,12 +18,17 @@ BLOCK = 256
 
 #: Elements of a thread where they are moved one by one.
 ITEMS = 4
-#: Rows of a thread that share a divisor: a quarter of the traffic from the cache that reading it for each would take.
+#: Where an array has fewer elements than this part of the threads that a GPU runs at once, a thread takes one element
+#: and a block has fewer threads: what counts is how soon the loads begin, and how few instructions come after them.
+SMALL_PART = 4
+SMALL_BLOCK = 128
+#: Rows of a thread that share a divisor, whose reciprocals cost as much as two rows' remainders.
 ROWS = 4
 #: Below so many packs a row's first and last ones, which are not whole, cost more than single elements do.
 LEAST_PACKS_OF_ROW = 8
-#: Elements of a tile's side, by the bytes of an element: 8 to 16 KB, and 128 bytes or more of each row and column.
-TILE_SIDES = {1: 128, 2: 64, 4: 64, 8: 32}
+#: Height and width of a tile by the bytes of the elements that move through shared memory: 16 or 32 KB, in pieces of
+#: 256 bytes or more, which memory moves about as fast as whole arrays (with 128 bytes it reaches 80 to 90 %).
+TILES = {1: (256, 128), 2: (128, 128), 4: (64, 64), 8: (64, 32)}
 #: Shorter axes leave most of a tile empty.
 LEAST_TURNED = 16
 
@@ -55,17 +60,30 @@ class _Call:
     def is_dense(self, name: str, axis: int = -1) -> bool:
         return self.strides[name][axis] == self.dtype(name).itemsize
 
+    def is_every_second(self, name: str) -> bool:
+        """Whether the innermost axis has every second of some small elements: those are picked out of words."""
+        size = self.dtype(name).itemsize
+        return size < 4 and self.strides[name][-1] == 2 * size
+
     @property
     def index(self) -> np.dtype:
         size = math.prod(self.sizes)
         return index_type((size,), (Dims(self.sizes, strides) for strides in self.strides.values()))
 
-    def plan(self, kernel: str, access: dict[str, str], grid: int, geometry: Sequence[int], **own: int) -> Plan:
+    def with_shorter_rows(self, parts: int) -> _Call:
+        """The same with every row of the innermost axis cut in so many."""
+        length = self.sizes[-1] // parts
+        strides = {name: (*steps[:-1], steps[-1] * length, steps[-1]) for name, steps in self.strides.items()}
+        return replace(self, sizes=(*self.sizes[:-1], parts, length), strides=strides)
+
+    def plan(
+        self, kernel: str, access: dict[str, str], threads: int, block: int, geometry: Sequence[int], **own: int
+    ) -> Plan:
         """The plan of a kernel: constants and arguments that all have, and those of its own."""
         constants = constants_of(
             VALUE=c_name(self.spec.dtype),
             INDEX="int" if self.index.itemsize == 4 else "long long",
-            BLOCK=BLOCK,
+            BLOCK=block,
             FAST_DOUBLE=self.device.compute_capability in FAST_DOUBLE,
             **{name.upper(): c_name(self.dtype(name)) for name in self.arrays},
             **{f"{name.upper()}_ACCESS": value for name, value in access.items()},
@@ -76,14 +94,16 @@ class _Call:
             return Plan(f"{kernel}.cu", constants, ())
         pointers = tuple(Pointer(name) for name in _ARRAYS)
         numbers = tuple(Scalar(name, self.dtype(name)) for name in _OPERANDS)
-        launch = Launch(kernel, grid, BLOCK, (*pointers, *numbers, Struct(tuple(geometry), self.index)))
+        launch = Launch(kernel, -(-threads // block), block, (*pointers, *numbers, Struct(tuple(geometry), self.index)))
         return Plan(f"{kernel}.cu", constants, (launch,))
 
 
 def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: DeviceProperties) -> Plan:
     """The launch of `output` = `dividend` % `divisor`; an operand given as a dtype is one number."""
     call = _call(spec, arrays, device)
-    return _plan_packs(call) or _plan_tiles(call) or _plan_elements(call)
+    if math.prod(call.sizes) * SMALL_PART <= device.multiprocessors * device.threads_per_multiprocessor:
+        return _plan_elements(call, 1, SMALL_BLOCK)
+    return _plan_packs(call) or _plan_tiles(call) or _plan_elements(call, ITEMS, BLOCK)
 
 
 def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: DeviceProperties) -> _Call:
@@ -103,20 +123,22 @@ def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: Devi
 
 
 def _plan_packs(call: _Call) -> Plan | None:
-    """None where an array is neither dense along the innermost axis nor, as an operand, one element."""
+    """None unless the innermost axis is dense in the output and, in operands, dense, of every second element or one."""
     widest = max(layout.dtype.itemsize for layout in call.layouts.values())
     pack = max(VECTOR_BYTES // widest, 1)
-    length, outer = call.sizes[-1], call.sizes[:-1] or (1,)
     if not (call.is_dense("output") and call.layouts["output"].element_aligned):
         return None
-    if not all(call.is_dense(name) or call.strides[name][-1] == 0 for name in call.layouts):
+    if not all(call.is_dense(n) or call.is_every_second(n) or call.strides[n][-1] == 0 for n in call.layouts):
         return None
-    if len(call.sizes) > 1 and length < LEAST_PACKS_OF_ROW * pack:
+    if len(call.sizes) > 1 and call.sizes[-1] < LEAST_PACKS_OF_ROW * pack:
         return None
-    whole = {name: _begins_with_packs(call, name, pack) for name in call.layouts}
+    whole = {name: call.is_dense(name) and _begins_with_packs(call, name, pack) for name in call.layouts}
     access = {name: _access(call, name, packed=whole.get(name, False) and whole["output"]) for name in _OPERANDS}
+    if access == {"dividend": "PACKED", "divisor": "ONE"} and call.sizes[-1] % (ROWS * pack) == 0:
+        call = call.with_shorter_rows(ROWS)
+    length, outer = call.sizes[-1], call.sizes[:-1] or (1,)
     strides = {name: call.strides[name][:-1] or (0,) for name in _ARRAYS}
-    rows = ROWS if access["dividend"] == access["divisor"] == "PACKED" and _repeats(strides["divisor"], outer) else 1
+    rows = ROWS if access["dividend"] == "PACKED" and _repeats(strides["divisor"], outer) else 1
     groups = (*outer[:-1], -(-outer[-1] // rows))
     packs = -(-(length + (0 if whole["output"] else pack - 1)) // pack)
     threads = math.prod(groups) * packs
@@ -125,19 +147,26 @@ def _plan_packs(call: _Call) -> Plan | None:
         *_space(groups, ((*strides[name][:-1], strides[name][-1] * rows) for name in _ARRAYS)),
     )
     own = {"PACK": pack, "ALIGNED_ROWS": whole["output"], "ROWS": rows, "RANK": len(call.sizes) - 1}
-    return call.plan("modulus_packs", access, -(-threads // BLOCK), geometry, **own)
+    return call.plan("modulus_packs", access, threads, BLOCK, geometry, **own)
 
 
 def _begins_with_packs(call: _Call, name: str, pack: int) -> bool:
     """Whether every row begins at a multiple of a pack's bytes."""
-    layout, strides = call.layouts[name], call.strides[name][:-1]
-    nbytes = pack * layout.dtype.itemsize
-    return layout.alignment % nbytes == 0 and all(stride % nbytes == 0 for stride in strides)
+    layout = call.layouts[name]
+    return _divides(pack * layout.dtype.itemsize, layout, call.strides[name][:-1])
+
+
+def _divides(nbytes: int, layout: ArrayLayout, strides: Iterable[int]) -> bool:
+    """Whether an array begins at a multiple of so many bytes, or of 16, and does so anew after each stride."""
+    needed = min(nbytes, VECTOR_BYTES)
+    return layout.alignment % needed == 0 and all(stride % needed == 0 for stride in strides)
 
 
 def _access(call: _Call, name: str, packed: bool) -> str:
     if name not in call.layouts:
         return "NUMBER"
+    if call.is_every_second(name):
+        return "SECOND"
     if not call.is_dense(name):
         return "ONE"
     return "PACKED" if packed else "SHIFTED"
@@ -156,12 +185,16 @@ def _plan_tiles(call: _Call) -> Plan | None:
     axis = _turned_axis(call)
     if axis is None or not all(layout.element_aligned for layout in call.layouts.values()):
         return None
-    access = {name: _tile_access(call, name, axis) for name in _OPERANDS}
-    side = TILE_SIDES[max(call.dtype(name).itemsize for name in _OPERANDS if access[name] == "TURNED")]
+    turned = {name: name in call.layouts and _is_turned(call, name, axis) for name in _OPERANDS}
+    moved = [name for name in _OPERANDS if turned[name]]
+    if len(moved) == len(call.layouts) - 1:
+        moved = ["output"]
+    tile = TILES[call.dtype(moved[0]).itemsize]
+    access = {name: _tile_access(call, name, axis if turned[name] else -1) for name in _OPERANDS}
     height, width = call.sizes[axis], call.sizes[-1]
     others = [i for i in range(len(call.sizes) - 1) if i != axis]
     outer = tuple(call.sizes[i] for i in others) or (1,)
-    tiles = -(-height // side), -(-width // side)
+    tiles = -(-height // tile[0]), -(-width // tile[1])
     strides = {name: call.strides[name] for name in _ARRAYS}
     geometry = (
         *(*count_of(tiles[0]), *count_of(tiles[1]), height, width),
@@ -169,36 +202,52 @@ def _plan_tiles(call: _Call) -> Plan | None:
         strides["output"][axis],
         *_space(outer, (tuple(strides[name][i] for i in others) or (0,) for name in _ARRAYS)),
     )
-    grid = math.prod(outer) * math.prod(tiles)
-    return call.plan("modulus_tiles", access, grid, geometry, SIDE=side, RANK=len(outer))
+    own = {"TILE_HEIGHT": tile[0], "TILE_WIDTH": tile[1], "RANK": len(outer)}
+    own |= {"OUTPUT_PACKED": _lies_in_packs(call, "output", -1)}
+    own |= {f"{name.upper()}_TURNED": turned[name] for name in _OPERANDS}
+    threads = math.prod(outer) * math.prod(tiles) * BLOCK
+    return call.plan("modulus_tiles", access, threads, BLOCK, geometry, **own)
 
 
 def _turned_axis(call: _Call) -> int | None:
     """The axis along which an operand is dense in spite of the output, where a tile pays."""
     if not call.is_dense("output"):
         return None
-    for name in _OPERANDS:
+    for name in call.layouts:
         for axis, size in enumerate(call.sizes[:-1]):
-            if call.is_dense(name, axis) and not call.is_dense(name) and min(size, call.sizes[-1]) >= LEAST_TURNED:
+            if _is_turned(call, name, axis) and min(size, call.sizes[-1]) >= LEAST_TURNED:
                 return axis
     return None
 
 
+def _is_turned(call: _Call, name: str, axis: int) -> bool:
+    return call.is_dense(name, axis) and not call.is_dense(name)
+
+
 def _tile_access(call: _Call, name: str, axis: int) -> str:
+    """How an operand is read along an axis."""
     if name not in call.layouts:
         return "NUMBER"
-    return "TURNED" if call.is_dense(name, axis) and not call.is_dense(name) else "STRIDED"
+    if not call.is_dense(name, axis):
+        return "ONE" if call.strides[name][axis] == 0 else "STRIDED"
+    return "PACKED" if _lies_in_packs(call, name, axis) else "SHIFTED"
+
+
+def _lies_in_packs(call: _Call, name: str, axis: int) -> bool:
+    """Whether all lines along an axis begin at multiples of 16 bytes."""
+    strides = call.strides[name]
+    return _divides(VECTOR_BYTES, call.layouts[name], (s for i, s in enumerate(strides) if i != axis % len(strides)))
 
 
 # ---- single elements
 
 
-def _plan_elements(call: _Call) -> Plan:
+def _plan_elements(call: _Call, items: int, block: int) -> Plan:
     size = math.prod(call.sizes)
-    access = {name: "STRIDED" if name in call.layouts else "NUMBER" for name in _OPERANDS}
+    access = {name: "ONE" if name in call.layouts else "NUMBER" for name in _OPERANDS}
     geometry = (size, *_space(call.sizes, (call.strides[name] for name in _ARRAYS)))
-    grid = -(-size // (BLOCK * ITEMS))
-    return call.plan("modulus_elements", access, grid, geometry, ITEMS=ITEMS, RANK=len(call.sizes))
+    threads = -(-size // items)
+    return call.plan("modulus_elements", access, threads, block, geometry, ITEMS=items, RANK=len(call.sizes))
 
 
 # ---- what the kernels' structs hold

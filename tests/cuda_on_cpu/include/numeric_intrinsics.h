@@ -8,6 +8,11 @@ inline unsigned float_as_bits(float x) { return cuda_on_cpu::bits_as<unsigned>(x
 
 inline float float_from_half(unsigned short bits) { return cuda_on_cpu::decode<cuda_on_cpu::Binary16>(bits); }
 inline unsigned short half_from_float(float x) { return cuda_on_cpu::encode<cuda_on_cpu::Binary16>(x); }
+inline float float_from_low_half(unsigned word) { return float_from_half(static_cast<unsigned short>(word)); }
+inline float float_from_high_half(unsigned word) { return float_from_half(static_cast<unsigned short>(word >> 16)); }
+inline unsigned halves_from_floats(float low, float high) {
+    return static_cast<unsigned>(half_from_float(high)) << 16 | half_from_float(low);
+}
 inline unsigned short half_from_double(double x) { return cuda_on_cpu::encode<cuda_on_cpu::Binary16>(x); }
 inline unsigned short bfloat16_from_float(float x) {
     const unsigned bits = float_as_bits(x);
