@@ -91,6 +91,8 @@ def modulus_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         return make_plan(Modulus(dtype), {"dividend": dividend, "divisor": divisor, "output": output}, device)
 
     shape, itemsizes = (64, 256), {}
+    yield plan(dense((64,), F32), dense((64,), F32), dense((64,), F32), F32)  # a small one
+    device = device._replace(threads_per_multiprocessor=0)
     for dtype in [*INTEGERS, *FLOATS]:
         source, size = dense(shape, dtype), dtype.itemsize
         turned = ArrayLayout(shape, (size, 64 * size), dtype, 16)
@@ -107,6 +109,11 @@ def modulus_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
     row = ArrayLayout((64, 64), (0, 3), F32, 1)
     yield plan(row, dense((64, 1), INTEGERS[0]), dense((64, 64), F32), FLOATS[3])
     yield plan(dense(shape, INTEGERS[0]), dense(shape, INTEGERS[3]), dense(shape, INTEGERS[0]), INTEGERS[3])
+    for dtype, wide in ((INTEGERS[0], INTEGERS[3]), (INTEGERS[3], INTEGERS[0])):  # tiles of several types
+        turned = ArrayLayout(shape, (dtype.itemsize, 65 * dtype.itemsize), dtype, dtype.itemsize)
+        yield plan(turned, dense(shape, wide), dense(shape, INTEGERS[0]), INTEGERS[0])
+        yield plan(dense(shape, wide), turned, dense(shape, wide), INTEGERS[3])
+        yield plan(turned, wide, dense(shape, wide), wide)
     huge = ArrayLayout((2**16, 2**16), (2**18, 4), F32, 16)
     yield plan(huge, ArrayLayout((2**16, 1), (8, 4), F32, 4), huge, F32)
 

@@ -16,6 +16,16 @@ FMOD_DTYPES = [*INTEGERS, *FLOATS]
 all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
 
 
+@pytest.fixture(autouse=True)
+def no_array_is_small(request):
+    """Small arrays go another way than large ones, which nearly all tests are about."""
+    if "xp" not in request.fixturenames:
+        yield
+        return
+    with request.getfixturevalue("xp").planned_for(threads_per_multiprocessor=0):
+        yield
+
+
 def truncated(dividend: int, divisor: int) -> int:
     """The remainder in Python integers, 0 for a zero divisor."""
     return 0 if divisor == 0 else int(math.copysign(1, dividend)) * (abs(dividend) % abs(divisor))
@@ -341,7 +351,7 @@ def test_every_alignment_of_arrays_and_rows(xp, dtype, offsets, length):
         assert (rest == np.delete(whole[2].view(rest.dtype), parts[2])).all()
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (64, 65), (129, 257), (3, 40, 70)], ids=str)
+@pytest.mark.parametrize("shape", [(16, 16), (64, 65), (129, 257), (288, 272), (3, 40, 70)], ids=str)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64])
 @pytest.mark.parametrize("both", [False, True])
 def test_transposed_operands(xp, shape, dtype, both):
@@ -353,6 +363,65 @@ def test_transposed_operands(xp, shape, dtype, both):
         out = Poisoned(xp, shape, dtype)
         fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
         np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(272,), (300, 1), ()], ids=["row", "column", "number"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_transposed_operand_beside_one_that_repeats(xp, dtype, shape, swapped):
+    rng = np.random.default_rng(21)
+    x1, x2 = (rng.integers(1, 100, s).astype(dtype) for s in ((300, 272), shape))
+    operands = [place(xp, x1, "transposed"), xp.asarray(x2) if shape else x2[()]]
+    expected = np.fmod(*((x2, x1) if swapped else (x1, x2)))
+    out = Poisoned(xp, x1.shape, dtype)
+    fmod(*(operands[::-1] if swapped else operands), out=out.array)
+    np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", FMOD_DTYPES, ids=str)
+@pytest.mark.parametrize("pattern", ["contiguous", "transposed", "offset by a byte"])
+def test_small_arrays(xp, dtype, pattern):
+    rng, dtype = np.random.default_rng(18), np.dtype(dtype)
+    bits = np.dtype(f"u{dtype.itemsize}")
+    x1, x2 = random(rng, (17, 31), bits).view(dtype), random(rng, (31,), bits).view(dtype)
+    wide = dtype.itemsize < 4 and dtype in FLOATS
+    with np.errstate(all="ignore"):
+        expected = np.fmod(*(x.astype(float) if wide else x for x in (x1, x2)))
+    out = Poisoned(xp, x1.shape, dtype)
+    with xp.planned_for(threads_per_multiprocessor=2048):
+        fmod(place(xp, x1, pattern), xp.asarray(x2), out=out.array)
+    np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, *FLOATS], ids=str)
+@pytest.mark.parametrize("lead", [0, 1, 2, 3])
+@pytest.mark.parametrize("shape", [(1500,), (6, 1000), (5, 333)], ids=str)
+def test_every_second_element_from_any_address(xp, dtype, lead, shape):
+    rng, dtype = np.random.default_rng(19), np.dtype(dtype)
+    stored, bits = (*shape[:-1], lead + 2 * shape[-1]), np.dtype(f"u{dtype.itemsize}")
+    bases = [random(rng, stored, bits).view(dtype) for _ in range(2)]
+    given = [base[..., lead::2] for base in bases]
+    wide = dtype.itemsize < 4 and dtype in FLOATS
+    with np.errstate(all="ignore"):
+        expected = np.fmod(*(x.astype(float) if wide else x for x in given))
+    out = Poisoned(xp, shape, dtype)
+    fmod(*(xp.asarray(base)[..., lead::2] for base in bases), out=out.array)
+    np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize("pattern", ["contiguous", "padded lines", "transposed", "every second"])
+def test_operands_and_results_of_several_sizes(xp, pattern):
+    """Packs have as many elements as the widest type allows, tiles are those of the type that moves."""
+    rng, shape = np.random.default_rng(20), (70, 300)
+    types = ((bool, "i1", "i1 f4"), ("i1", "i4", "i1 i8"), ("i8", "i2", "i8"), ("f8", "i4", "f2 f8"))
+    for first, second, kinds in types:
+        x1, x2 = rng.integers(-100, 100, shape).astype(first), rng.integers(1, 100, shape).astype(second)
+        expected = np.fmod(x1, x2)
+        for kind in kinds.split():
+            for pair in (("contiguous", pattern), (pattern, "contiguous"), (pattern, pattern)):
+                out = Poisoned(xp, shape, kind)
+                fmod(*(place(xp, x, p) for x, p in zip((x1, x2), pair, strict=True)), out=out.array)
+                np.testing.assert_array_equal(out.read(), expected.astype(kind))
 
 
 @pytest.mark.parametrize("n", [1, 31, 1023, 1025, 65_537, 1_000_003])

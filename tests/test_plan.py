@@ -9,7 +9,7 @@ from cudml.plan import make_plan, recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, collapse_together, index_type
-from cudml.plan.modulus import count_of
+from cudml.plan.modulus import TILES, count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
@@ -272,8 +272,9 @@ def test_the_moments_of_nothing_are_still_written():
 def modulus(
     dividend: ArrayLayout | np.dtype, divisor: ArrayLayout | np.dtype, output: ArrayLayout, **device: object
 ) -> Plan:
+    """For a GPU of so few threads that no array is small, unless `device` says otherwise."""
     arrays = {"dividend": dividend, "divisor": divisor, "output": output}
-    return make_plan(Modulus(output.dtype), arrays, H200._replace(**device))
+    return make_plan(Modulus(output.dtype), arrays, H200._replace(**{"threads_per_multiprocessor": 0, **device}))
 
 
 SQUARE = layout((64, 64))
@@ -292,12 +293,14 @@ TURNED = layout((64, 64), strides=(1, 64))
         (layout((64, 64), alignment=4), SQUARE, "packs", ("SHIFTED", "PACKED")),
         (layout((64, 64), alignment=1), SQUARE, "packs", ("SHIFTED", "PACKED")),
         (layout((64, 64), strides=(65, 1)), SQUARE, "packs", ("SHIFTED", "PACKED")),
-        (TURNED, SQUARE, "tiles", ("TURNED", "STRIDED")),
-        (TURNED, TURNED, "tiles", ("TURNED", "TURNED")),
-        (SQUARE, TURNED, "tiles", ("STRIDED", "TURNED")),
-        (TURNED, F32, "tiles", ("TURNED", "NUMBER")),
-        (layout((64, 64), strides=(128, 2)), SQUARE, "elements", ("STRIDED", "STRIDED")),
-        (layout((64, 64), strides=(64, -1)), F32, "elements", ("STRIDED", "NUMBER")),
+        (TURNED, SQUARE, "tiles", ("PACKED", "PACKED")),
+        (TURNED, TURNED, "tiles", ("PACKED", "PACKED")),
+        (SQUARE, TURNED, "tiles", ("PACKED", "PACKED")),
+        (layout((64, 64), strides=(1, 65)), layout((64, 1)), "tiles", ("SHIFTED", "PACKED")),  # both turned
+        (TURNED, layout((64, 64), strides=(128, 2)), "tiles", ("PACKED", "STRIDED")),
+        (TURNED, F32, "tiles", ("PACKED", "NUMBER")),
+        (layout((64, 64), strides=(128, 2)), SQUARE, "elements", ("ONE", "ONE")),
+        (layout((64, 64), strides=(64, -1)), F32, "elements", ("ONE", "NUMBER")),
     ],
 )
 def test_kernels_of_a_modulus(dividend, divisor, kernel, access):
@@ -327,10 +330,38 @@ def test_short_rows_are_computed_by_elements():
         assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
 
 
-def test_rows_with_a_common_divisor_share_a_thread():
+def test_packs_with_a_common_divisor_share_a_thread():
     assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "4"
-    assert constants(modulus(SQUARE, layout((64, 1)), SQUARE))["ROWS"] == "1"
     assert constants(modulus(SQUARE, SQUARE, SQUARE))["ROWS"] == "1"
+    of_rows = modulus(SQUARE, layout((64, 1)), SQUARE)  # each cut in four
+    assert (constants(of_rows)["ROWS"], constants(of_rows)["RANK"]) == ("4", "2")
+    assert of_rows.launches[0].grid == 64 * 64 // (256 * 4 * 4)
+    odd = layout((64, 68))
+    assert constants(modulus(odd, layout((64, 1)), odd))["ROWS"] == "1"
+
+
+def test_what_moves_through_a_tile_decides_its_size():
+    byte, wide = np.dtype(np.int8), layout((64, 64), dtype=np.int64)
+    turned = layout((64, 64), strides=(1, 64), dtype=byte)
+    for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
+        found = constants(modulus(dividend, divisor, output))
+        assert (int(found["TILE_HEIGHT"]), int(found["TILE_WIDTH"])) == TILES[of]
+
+
+def test_every_second_of_small_elements_is_picked_out_of_packs():
+    ways = {np.int8: ("packs", "SECOND"), np.int16: ("packs", "SECOND"), np.int32: ("elements", "ONE")}
+    for dtype, (kernel, access) in ways.items():
+        every_second = layout((64, 256), strides=(512, 2), dtype=dtype)
+        plan = modulus(every_second, every_second, layout((64, 256), dtype=dtype))
+        assert (kernels(plan), constants(plan)["DIVISOR_ACCESS"]) == ([f"modulus_{kernel}"], access)
+
+
+def test_threads_take_single_elements_of_small_arrays():
+    for size, kernel in ((1024, "elements"), (2**16, "elements"), (2**17, "packs")):
+        array = layout((size,))
+        plan = modulus(array, array, array, threads_per_multiprocessor=2048)
+        assert kernels(plan) == [f"modulus_{kernel}"]
+    assert constants(modulus(SQUARE, SQUARE, SQUARE, threads_per_multiprocessor=2048))["ITEMS"] == "1"
 
 
 def test_axes_of_a_modulus_are_merged_where_all_arrays_lie_in_one_stride():
