@@ -208,6 +208,7 @@ struct Block {
                 const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
                 load_columns<WHOLE>(row + at.along * HIGH, column + at.across * WIDE, columns[k]);
             }
+            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
 #pragma unroll
             for (int k = 0; k < LOADS_AT_ONCE; k++) {
                 const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
