@@ -8,7 +8,8 @@ import pytest
 from cudml.plan import make_plan, recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
-from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, index_type
+from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, collapse_together, index_type
+from cudml.plan.modulus import TILES, count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
@@ -68,6 +69,13 @@ def test_collapsed_dims_reach_the_same_elements():
         places = np.unravel_index(number, dims.sizes)
         offset = sum(int(place) * stride for place, stride in zip(places, dims.strides, strict=True))
         assert array.flat[number] == array[0, 0, 0, 0] + offset // array.itemsize
+
+
+def test_axes_that_merge_in_one_layout_only_stay():
+    dense, column = layout((4, 5, 6)), broadcast(layout((4, 5, 1)), (4, 5, 6))
+    assert collapse_together([dense], (0, 1, 2)) == ((120,), [(4,)])
+    assert collapse_together([dense, column], (0, 1, 2)) == ((20, 6), [(24, 4), (4, 0)])
+    assert collapse_together([layout((1, 1))], (0, 1)) == ((1,), [(0,)])
 
 
 def test_broadcast_gives_the_strides_of_numpy():
@@ -281,26 +289,128 @@ def test_the_moments_of_nothing_are_still_written():
 # ---- modulus
 
 
+def modulus(
+    dividend: ArrayLayout | np.dtype, divisor: ArrayLayout | np.dtype, output: ArrayLayout, **device: object
+) -> Plan:
+    """For a GPU of so few threads that no array is small, unless `device` says otherwise."""
+    arrays = {"dividend": dividend, "divisor": divisor, "output": output}
+    return make_plan(Modulus(output.dtype), arrays, H200._replace(**{"threads_per_multiprocessor": 0, **device}))
+
+
+SQUARE = layout((64, 64))
+TURNED = layout((64, 64), strides=(1, 64))
+
+
 @pytest.mark.parametrize(
-    ("divisor", "pack"),
+    ("dividend", "divisor", "kernel", "access"),
     [
-        (layout((64, 64)), 4),
-        (layout((64, 64), alignment=4), 1),
-        (layout((64, 64), strides=(1, 64)), 1),
-        (layout((64,)), 1),
-        (F32, 4),
+        (SQUARE, SQUARE, "packs", ("PACKED", "PACKED")),
+        (SQUARE, F32, "packs", ("PACKED", "NUMBER")),
+        (F32, SQUARE, "packs", ("NUMBER", "PACKED")),
+        (SQUARE, layout((64,)), "packs", ("PACKED", "PACKED")),
+        (SQUARE, layout((64, 1)), "packs", ("PACKED", "ONE")),
+        (SQUARE, layout((1, 1)), "packs", ("PACKED", "ONE")),
+        (layout((64, 64), alignment=4), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (layout((64, 64), alignment=1), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (layout((64, 64), strides=(65, 1)), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (TURNED, SQUARE, "tiles", ("PACKED", "PACKED")),
+        (TURNED, TURNED, "tiles", ("PACKED", "PACKED")),
+        (SQUARE, TURNED, "tiles", ("PACKED", "PACKED")),
+        (layout((64, 64), strides=(1, 65)), layout((64, 1)), "tiles", ("SHIFTED", "PACKED")),  # both turned
+        (TURNED, layout((64, 64), strides=(128, 2)), "tiles", ("PACKED", "STRIDED")),
+        (TURNED, F32, "tiles", ("PACKED", "NUMBER")),
+        (layout((64, 64), strides=(128, 2)), SQUARE, "elements", ("ONE", "ONE")),
+        (layout((64, 64), strides=(64, -1)), F32, "elements", ("ONE", "NUMBER")),
     ],
 )
-def test_dense_operands_of_a_modulus_are_packed(divisor, pack):
-    plan = make_plan(Modulus(F32), {"dividend": layout((64, 64)), "divisor": divisor, "output": layout((64, 64))})
-    assert constants(plan)["PACK"] == str(pack)
-    assert plan.launches[0].grid == 64 * 64 // (256 * pack)
+def test_kernels_of_a_modulus(dividend, divisor, kernel, access):
+    plan = modulus(dividend, divisor, SQUARE)
+    found = constants(plan)
+    assert kernels(plan) == [f"modulus_{kernel}"]
+    assert (found["DIVIDEND_ACCESS"], found["DIVISOR_ACCESS"]) == access
 
 
 def test_arrays_in_one_order_are_packed_whatever_the_order():
-    transposed = layout((64, 32), strides=(1, 64))
-    plan = make_plan(Modulus(F32), dict.fromkeys(("dividend", "divisor", "output"), transposed))
+    plan = modulus(TURNED, TURNED, TURNED)
     assert constants(plan)["PACK"] == "4"
+    assert plan.launches[0].grid == 64 * 64 // (256 * 4)
+
+
+def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
+    shifted = layout((64, 65))
+    plan = modulus(shifted, shifted, shifted)
+    assert constants(plan)["DIVISOR_ACCESS"] == "PACKED"  # one axis, which begins aligned
+    plan = modulus(layout((64, 65), alignment=4), layout((65,)), layout((64, 65), alignment=4))
+    assert (constants(plan)["ALIGNED_ROWS"], constants(plan)["DIVISOR_ACCESS"]) == ("0", "SHIFTED")
+
+
+def test_short_rows_are_computed_by_elements():
+    for length, kernel in ((31, "elements"), (32, "packs")):
+        source = layout((1000, length))
+        assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
+
+
+def test_packs_with_a_common_divisor_share_a_thread():
+    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "4"
+    assert constants(modulus(SQUARE, SQUARE, SQUARE))["ROWS"] == "1"
+    of_rows = modulus(SQUARE, layout((64, 1)), SQUARE)  # each cut in four
+    assert (constants(of_rows)["ROWS"], constants(of_rows)["RANK"]) == ("4", "2")
+    assert of_rows.launches[0].grid == 64 * 64 // (256 * 4 * 4)
+    odd = layout((64, 68))
+    assert constants(modulus(odd, layout((64, 1)), odd))["ROWS"] == "1"
+
+
+def test_what_moves_through_a_tile_decides_its_size():
+    byte, wide = np.dtype(np.int8), layout((64, 64), dtype=np.int64)
+    turned = layout((64, 64), strides=(1, 64), dtype=byte)
+    for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
+        found = constants(modulus(dividend, divisor, output))
+        assert (int(found["TILE_HEIGHT"]), int(found["TILE_WIDTH"])) == TILES[of]
+
+
+def test_every_second_of_small_elements_is_picked_out_of_packs():
+    ways = {np.int8: ("packs", "SECOND"), np.int16: ("packs", "SECOND"), np.int32: ("elements", "ONE")}
+    for dtype, (kernel, access) in ways.items():
+        every_second = layout((64, 256), strides=(512, 2), dtype=dtype)
+        plan = modulus(every_second, every_second, layout((64, 256), dtype=dtype))
+        assert (kernels(plan), constants(plan)["DIVISOR_ACCESS"]) == ([f"modulus_{kernel}"], access)
+
+
+def test_threads_take_single_elements_of_small_arrays():
+    for size, kernel in ((1024, "elements"), (2**16, "elements"), (2**17, "packs")):
+        array = layout((size,))
+        plan = modulus(array, array, array, threads_per_multiprocessor=2048)
+        assert kernels(plan) == [f"modulus_{kernel}"]
+    assert constants(modulus(SQUARE, SQUARE, SQUARE, threads_per_multiprocessor=2048))["ITEMS"] == "1"
+
+
+def test_axes_of_a_modulus_are_merged_where_all_arrays_lie_in_one_stride():
+    source = layout((8, 6, 40))
+    assert constants(modulus(source, source, source))["RANK"] == "0"
+    assert constants(modulus(source, layout((6, 40)), source))["RANK"] == "1"
+    assert constants(modulus(source, layout((8, 1, 40)), source))["RANK"] == "2"
+
+
+def test_doubles_are_used_for_integers_where_they_are_fast():
+    for capability, fast in (((9, 0), "1"), ((8, 0), "1"), ((7, 5), "0"), ((8, 9), "0"), ((12, 0), "0")):
+        assert constants(modulus(SQUARE, SQUARE, SQUARE, compute_capability=capability))["FAST_DOUBLE"] == fast
+
+
+def test_an_empty_modulus_launches_nothing():
+    for shape in ((0,), (3, 0), (0, 64)):
+        assert modulus(layout(shape), F32, layout(shape)).launches == ()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 1000, 2**16 + 1, 2**30, 2**30 + 1, 2**31 - 1])
+def test_counts_divide_exactly(size):
+    """As struct Count does, in 32 bits."""
+    _, factor, shift = count_of(size)
+    assert -(2**31) <= factor < 2**31
+    candidates = {0, 1, size - 1, size, size + 1, 2**31 - 1, 2**31 - 2}
+    multiples = {k * size + step for k in (2, 3, 1000, (2**31 - 1) // size) for step in (-1, 0, 1)}
+    for n in filter(range(2**31).__contains__, candidates | multiples):
+        quotient = n if size == 1 else (n * (factor % 2**32) >> 32) >> shift
+        assert quotient == n // size
 
 
 # ---- what a plan is
