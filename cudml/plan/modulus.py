@@ -28,7 +28,7 @@ ROWS = 4
 LEAST_PACKS_OF_ROW = 8
 #: Height and width of a tile by the bytes of the elements that move through shared memory: 16 or 32 KB, in pieces of
 #: 256 bytes or more, which memory moves about as fast as whole arrays (with 128 bytes it reaches 80 to 90 %). Bytes are
-#: the exception: where both operands are turned, tiles of 128 x 128 reach 82 % of copy speed on an H200, 256 x 128 69 %.
+#: the exception: where both operands are turned, 128 x 128 reaches 82 % of copy speed on an H200, 256 x 128 only 69 %.
 TILES = {1: (128, 128), 2: (128, 128), 4: (64, 64), 8: (64, 32)}
 #: Shorter axes leave most of a tile empty.
 LEAST_TURNED = 16
