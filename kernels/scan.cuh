@@ -295,7 +295,7 @@ struct Heads {
     // The heads of the tile that begins with element `begin`, by the warp `warp` of `warps`; all words were cleared.
     // Bits are set only inside the tile, so offsets that lie cannot lead outside.
     __device__ void mark(const Segments& segments, Index begin, Index length, int warp, int warps) {
-        constexpr int AT_ONCE = 8;
+        constexpr int AT_ONCE = 4;  // of 4, 8, 16 and 24 the fastest where segments have 256 elements; 24 where they have 16
         const Index from = segments.first_from(begin, length);
         for (Index first = from + warp * LANES + lane_index();; first += AT_ONCE * warps * LANES) {
             Index bit[AT_ONCE];
