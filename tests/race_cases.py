@@ -300,7 +300,7 @@ COLUMNS = [
     scan("columns of groups", (140_000, 2), np.complex128, axis=0),
     scan("columns of many blocks", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
     scan("columns of two looks", (3000, 40), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
-    scan("columns by elements in parts of rows", (1100, 66), np.int8, axis=0, pattern="every second line"),
+    scan("columns of every second byte", (1100, 66), np.int8, axis=0, pattern="every second line"),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
