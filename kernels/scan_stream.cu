@@ -118,6 +118,7 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     if (lane < head) to[lane] = from[lane];
     if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
     fill_rest(tile, to - lead(tile), lane, LANES);
+    if (SHIFTED) fence_async_proxy();  // what was moved one by one lies where a copy of a later turn may write
     __syncwarp();
     if (lane > 0) return;
     if (bulk > 0) full.arrive_with_copy(to + head, from + head, bulk);
