@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import host_chart, scan
 from benchmarks.report import name_of
+from benchmarks.svg import WIDTH, page
 
 FOLDER = Path(__file__).resolve().parent / "results"
 
@@ -23,7 +24,7 @@ Figures = dict[str, dict[str, list[float]]]
 _LIBRARIES = {"cudml": "#1a7f37", "cub": "#8250df", "torch": "#d4622a", "cupy": "#57606a"}
 _NAMES = {"cudml": "cudml", "cub": "CUB", "torch": "torch", "cupy": "CuPy"}
 
-_WIDTH, _LEFT, _RIGHT = 760, 170, 20
+_LEFT, _RIGHT = 170, 20
 _TOP, _BOTTOM = 52, 24
 _LANE, _GAP = 9, 9  # heights of a lane, and between groups
 
@@ -45,19 +46,7 @@ def svg(results: dict[str, Any]) -> str:
     groups = figures(results["cases"])
     bottom = _TOP + sum(len(_lanes(libraries)) * _LANE + _GAP for libraries in groups.values())
     title = f"Scans on an {results['gpu']}: percent of the speed of a copy of the same bytes, a dot for each case"
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#24292f">',
-            f"<title>{escape(title)}</title>",
-            '<rect width="100%" height="100%" fill="white"/>',
-            f'<text x="12" y="20" font-size="14">{escape(title)}</text>',
-            *_legend(),
-            *_grid(bottom),
-            *_rows(groups),
-            "</svg>\n",
-        ]
-    )
+    return page(title, bottom + _BOTTOM, [*_legend(), *_grid(bottom), *_rows(groups)])
 
 
 def _legend() -> Iterator[str]:
@@ -99,7 +88,7 @@ def _lanes(libraries: dict[str, list[float]]) -> list[str]:
 
 
 def _x(percent: float) -> float:
-    return round(_LEFT + percent / 105 * (_WIDTH - _LEFT - _RIGHT), 1)
+    return round(_LEFT + percent / 105 * (WIDTH - _LEFT - _RIGHT), 1)
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from benchmarks.svg import WIDTH, page
+
 #: The calls that are drawn; longer lines cost the host as much.
 _SHAPE = [32, 64]
 
@@ -16,7 +18,7 @@ _COLOURS = {"cudml": "#1a7f37", "torch": "#d4622a", "cupy": "#57606a"}
 _NAMES = {"cudml": "cudml", "torch": "torch", "cupy": "CuPy"}
 _SHORT = {"mean_variance_normalization": "normalization"}
 
-_WIDTH, _LEFT, _RIGHT = 760, 170, 70
+_LEFT, _RIGHT = 170, 70
 _TOP, _BOTTOM = 52, 14
 _LANE, _GAP = 14, 9  # heights of a bar with its space, and between calls
 
@@ -39,21 +41,10 @@ def svg(results: dict[str, Any]) -> str:
     """The chart as the text of a file."""
     calls, bare = times(results["cases"]), results.get("bare_launch_us", 0.0)
     longest = max([bare, *(us for libraries in calls.values() for us in libraries.values())])
-    scale = (_WIDTH - _LEFT - _RIGHT) / (longest or 1.0)
+    scale = (WIDTH - _LEFT - _RIGHT) / (longest or 1.0)
     bottom = _TOP + sum(len(libraries) * _LANE + _GAP for libraries in calls.values())
     title = f"Host time of a call on (32, 64) float32 with an {results['gpu']}, in microseconds"
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#24292f">',
-            f"<title>{escape(title)}</title>",
-            '<rect width="100%" height="100%" fill="white"/>',
-            f'<text x="12" y="20" font-size="14">{escape(title)}</text>',
-            *_calls(calls, scale),
-            *(_bare(bare, scale, bottom) if bare else ()),
-            "</svg>\n",
-        ]
-    )
+    return page(title, bottom + _BOTTOM, [*_calls(calls, scale), *(_bare(bare, scale, bottom) if bare else ())])
 
 
 def _calls(calls: Times, scale: float) -> Iterator[str]:

@@ -256,6 +256,17 @@ def test_an_assembly_line_of_columns_fits_a_block(dtype, inner, kilobytes):
     assert plan.launches[0].block <= 1024
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(65_536, 4096), (300, 5000), (100, 5000), (30, 5000), (100_000, 16)])
+def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
+    """However few bytes one has in memory, it takes a register of four."""
+    array = layout(shape, dtype)
+    found = constants(make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}))
+    chunk = max(1, 16 // array.dtype.itemsize)
+    values = int(found["SPAN"]) * chunk * int(found["VECTOR"])
+    assert values * max(4, array.dtype.itemsize) <= 256
+
+
 # ---- normalization
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cudml.plan.scan import Work
 
 LANES = 32
-TILE_ROWS = 64
 
 _Constants: TypeAlias = dict[str, "str | int | bool"]
 
@@ -28,9 +27,11 @@ _Constants: TypeAlias = dict[str, "str | int | bool"]
 _SHORT_STEPS, _SHORT_SPANS = 32, 4
 _SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
 
-#: Registers for the values of a thread: many where an element takes much arithmetic, or a strip is narrow, else few.
-#: With 64 and 128 bytes (65536, 4096) float32 reaches 94 and 85 % of copy speed on an H200, (65536, 8192) float16 80
-#: and 87 %.
+_REGISTER_BYTES = 4
+
+#: Registers for the values of a thread, in bytes: many where an element takes much arithmetic, or a strip is narrow,
+#: else few. With 64 and 128 (65536, 4096) float32 reaches 94 and 85 % of copy speed on an H200, (65536, 8192) float16
+#: 80 and 87 %.
 _VALUE_BYTES, _FEW_VALUE_BYTES = 128, 64
 
 #: Bytes of a unit of the assembly line, and of a step of it. A copy in such units reaches 80 % of copy speed on an H200
@@ -47,7 +48,6 @@ _DENSE_COLUMNS = 64
 
 #: Strips that are worked on side by side.
 _BAND = 512
-
 
 #: Gates and the unit of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
@@ -112,6 +112,11 @@ class _Case:
         return accumulator_bytes(self.value)
 
     @property
+    def register_bytes(self) -> int:
+        """What a value takes of a thread's registers, of which none is shared."""
+        return max(_REGISTER_BYTES, self.accumulator)
+
+    @property
     def unit_bytes(self) -> int:
         """Of a stage: five of them fit a multiprocessor at least."""
         return min(_UNIT_BYTES, _power_of_two(self.device.shared_bytes_per_block // 5))
@@ -122,7 +127,7 @@ class _Case:
 
     def span(self, vector: int = 1, nbytes: int = _VALUE_BYTES) -> int:
         """Chunks of the span of a thread that has so many columns and bytes of values."""
-        return max(1, min(LANES, nbytes // (self.work.chunk * self.accumulator * vector)))
+        return max(1, min(LANES, nbytes // (self.work.chunk * self.register_bytes * vector)))
 
     def moves(self, layout: ArrayLayout, nbytes: int) -> bool:
         """Whether neighbours can be moved so many bytes at a time, from any multiple of them on."""
@@ -145,19 +150,13 @@ class _Case:
 
 
 def plan_columns(
-    spec: Scan,
-    arrays: dict[str, ArrayLayout],
-    constants: _Constants,
-    work: Work,
-    device: DeviceProperties,
-    choice: Columns | None = None,
+    spec: Scan, arrays: dict[str, ArrayLayout], constants: _Constants, work: Work, device: DeviceProperties
 ) -> Plan:
-    """The launch of a scan of lines that lie side by side; `choice` is for measurements."""
+    """The launch of a scan of lines that lie side by side."""
     case = _case(spec, arrays["input"], arrays["output"], work, device)
-    steps = case.span() * work.chunk
-    if choice is None and work.length <= max(_SHORT_STEPS, _SHORT_SPANS * steps):
+    if work.length <= max(_SHORT_STEPS, _SHORT_SPANS * case.span() * work.chunk):
         return _plan_short(case, constants)
-    return _plan_assembly_line(case, constants, choice or choose(case))
+    return _plan_assembly_line(case, constants, _choose(case))
 
 
 def _case(spec: Scan, source: ArrayLayout, output: ArrayLayout, work: Work, device: DeviceProperties) -> _Case:
@@ -184,11 +183,11 @@ def _plan_short(case: _Case, constants: _Constants) -> Plan:
     if work.length <= _SHORT_STEPS:
         span = max(1, math.ceil(work.length / work.chunk))
         spans, length = 1, work.length
-        room = 2 * _VALUE_BYTES // (span * work.chunk * case.accumulator)
+        room = 2 * _VALUE_BYTES // (span * work.chunk * case.register_bytes)
         vector = case.vector(_power_of_two(max(1, min(widest, room))))
         across = _SHORT_BLOCK
     else:
-        room = _VALUE_BYTES // (work.chunk * case.accumulator)
+        room = _VALUE_BYTES // (work.chunk * case.register_bytes)
         vector = case.vector(_power_of_two(max(1, min(widest, room))))
         span, length = case.span(vector), 0
         spans = 1 << (math.ceil(work.length / (span * work.chunk)) - 1).bit_length()
@@ -208,7 +207,7 @@ def _plan_short(case: _Case, constants: _Constants) -> Plan:
     return Plan("scan_short_columns.cu", constants_of(**{**constants, **shares}), (launch,))
 
 
-def choose(case: _Case) -> Columns:
+def _choose(case: _Case) -> Columns:
     """How the assembly line is manned for an array."""
     work, source = case.work, case.source
     copies = _copy_bytes(case)
@@ -240,14 +239,15 @@ def choose(case: _Case) -> Columns:
         copy_bytes=copies or VECTOR_BYTES,
         exchange=exchange,
         exchange_bytes=_exchange_bytes(case, columns, span) if exchange else VECTOR_BYTES,
-        stages=1,
+        stages=0,  # as many as there is room for, once it is known what one takes
         loaders=loaders,
         adders=_ADDERS,
         folders=folders,
         folder_sets=sets,
         scanners=min(_SCANNERS, _power_of_two(_MOST_WARPS - 2 - loaders - _ADDERS - folders * (sets + 1))),
     )
-    return with_stages(case, chosen)
+    stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
+    return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
 
 
 def _columns(case: _Case, size: int) -> int:
@@ -264,14 +264,8 @@ def _blocks_of_strip(case: _Case, columns: int) -> float:
 def _vector(case: _Case, columns: int, value_bytes: int) -> int:
     """Columns of a thread: as many as leave work for all lanes, but no more than 8 bytes."""
     widest = 8 // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
-    most = value_bytes // (case.work.chunk * case.accumulator)
+    most = value_bytes // (case.work.chunk * case.register_bytes)
     return case.vector(_power_of_two(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
-
-
-def with_stages(case: _Case, chosen: Columns) -> Columns:
-    """The same with as many stages as there is room for."""
-    stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
-    return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
 
 
 def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> Plan:
