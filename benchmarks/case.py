@@ -41,6 +41,8 @@ class Case:
     """What the case is an example of: cases of one group share a row of the chart."""
     required: float | None = None
     """The least percent of a copy's speed that is good enough."""
+    roof: str = ""
+    """A peer whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
     baseline: Case | None = None
     """A case that this one must keep up with, instead of a fixed percentage."""
 
@@ -90,11 +92,11 @@ class Family(Protocol):
         """Those that are compiled first, which takes seconds."""
 
 
-def filled(xp: Any, shape: tuple[int, ...], dtype: str, low: float, high: float) -> Any:
+def filled(xp: Any, shape: tuple[int, ...], dtype: str, low: float, high: float, seed: int = 0) -> Any:
     """An array of uniform values from low to high; a block of them is repeated, so that no library of random numbers
     is needed on the GPU."""
     size = math.prod(shape)
-    block = _block(dtype, low, high)[:size]
+    block = _block(dtype, low, high, seed)[:size]
     array = xp.empty(size, dtype)
     bits = array.view(block.dtype)
     whole = size - size % len(block)
@@ -104,8 +106,8 @@ def filled(xp: Any, shape: tuple[int, ...], dtype: str, low: float, high: float)
 
 
 @cache
-def _block(dtype: str, low: float, high: float) -> np.ndarray:
+def _block(dtype: str, low: float, high: float, seed: int) -> np.ndarray:
     """The values' bits as unsigned integers, which every library can copy whatever their type is."""
-    values = np.random.default_rng(0).uniform(low, high, (2, _RANDOM_BLOCK))
+    values = np.random.default_rng(seed).uniform(low, high, (2, _RANDOM_BLOCK))
     numbers = values[0] + 1j * values[1] if np.dtype(dtype).kind == "c" else values[0]
     return numbers.astype(dtype).view(f"u{np.dtype(dtype).itemsize}")

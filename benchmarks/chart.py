@@ -1,4 +1,4 @@
-"""Draws the chart of the scans beside every file of results: `python -m benchmarks.chart`.
+"""Draws the charts beside every file of results: `python -m benchmarks.chart`. Here that of the scans.
 
 A row for each group of cases, in it a lane for each library, in it a dot for each case. The same results give the
 same bytes.
@@ -12,8 +12,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from benchmarks import scan
+from benchmarks import host_chart, scan
 from benchmarks.report import name_of
+from benchmarks.svg import WIDTH, page
 
 FOLDER = Path(__file__).resolve().parent / "results"
 
@@ -23,7 +24,7 @@ Figures = dict[str, dict[str, list[float]]]
 _LIBRARIES = {"cudml": "#1a7f37", "cub": "#8250df", "torch": "#d4622a", "cupy": "#57606a"}
 _NAMES = {"cudml": "cudml", "cub": "CUB", "torch": "torch", "cupy": "CuPy"}
 
-_WIDTH, _LEFT, _RIGHT = 760, 170, 20
+_LEFT, _RIGHT = 170, 20
 _TOP, _BOTTOM = 52, 24
 _LANE, _GAP = 9, 9  # heights of a lane, and between groups
 
@@ -45,19 +46,7 @@ def svg(results: dict[str, Any]) -> str:
     groups = figures(results["cases"])
     bottom = _TOP + sum(len(_lanes(libraries)) * _LANE + _GAP for libraries in groups.values())
     title = f"Scans on an {results['gpu']}: percent of the speed of a copy of the same bytes, a dot for each case"
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#24292f">',
-            f"<title>{escape(title)}</title>",
-            '<rect width="100%" height="100%" fill="white"/>',
-            f'<text x="12" y="20" font-size="14">{escape(title)}</text>',
-            *_legend(),
-            *_grid(bottom),
-            *_rows(groups),
-            "</svg>\n",
-        ]
-    )
+    return page(title, bottom + _BOTTOM, [*_legend(), *_grid(bottom), *_rows(groups)])
 
 
 def _legend() -> Iterator[str]:
@@ -99,13 +88,15 @@ def _lanes(libraries: dict[str, list[float]]) -> list[str]:
 
 
 def _x(percent: float) -> float:
-    return round(_LEFT + percent / 105 * (_WIDTH - _LEFT - _RIGHT), 1)
+    return round(_LEFT + percent / 105 * (WIDTH - _LEFT - _RIGHT), 1)
 
 
 def main() -> None:
-    """Writes an SVG file beside every JSON file of the results."""
+    """Writes SVG files beside every JSON file of the results."""
     for path in FOLDER.glob("*.json"):
-        path.with_suffix(".svg").write_text(svg(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+        results = json.loads(path.read_text(encoding="utf-8"))
+        path.with_suffix(".svg").write_text(svg(results), encoding="utf-8")
+        path.with_name(f"{path.stem}-host.svg").write_text(host_chart.svg(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ SLOW_SECONDS = 0.1
 #: Small calls are measured over so many sets of buffers, one after the other, that the caches do not help.
 ROTATIONS = 32
 
+BARE_KERNEL = 'extern "C" __global__ void bare(const float* x, float* out, int n) { if (n < 0) *out = *x; }'
+
 _SCRAMBLER = 0x9E3779B97F4A7C15  # an odd number of irregular bits
 
 _HOST_ROUNDS = 5
@@ -48,6 +50,9 @@ class Device(Protocol):
 
     def host_microseconds(self, call: Call) -> float:
         """The host's time of a call among many that are enqueued back to back."""
+
+    def bare_launch_microseconds(self) -> float:
+        """The same of the least that a call could be: the launch of a CuPy RawKernel."""
 
     def free_memory(self) -> None:
         """Gives cached memory back."""
@@ -105,6 +110,11 @@ class Gpu:
             return _seconds_per_call(call)
 
         return _median_microseconds(seconds)
+
+    def bare_launch_microseconds(self) -> float:
+        kernel = self.xp.RawModule(code=BARE_KERNEL).get_function("bare")
+        x, out = self.xp.ones((2, 32, 64), "f4")
+        return self.host_microseconds(lambda: kernel((32,), (128,), (x, out, np.int32(1))))
 
     def free_memory(self) -> None:
         self._stream.synchronize()
@@ -170,6 +180,9 @@ class Host:
 
     def host_microseconds(self, call: Call) -> float:
         return self.milliseconds([call]) * 1e3
+
+    def bare_launch_microseconds(self) -> float:
+        return self.host_microseconds(lambda: None)
 
     def free_memory(self) -> None:
         """NumPy caches nothing."""

@@ -37,11 +37,10 @@ def name_of(record: dict[str, Any]) -> str:
 class Report:
     """Records in the order in which their cases were first measured; without a path, nothing is written."""
 
-    def __init__(self, facts: dict[str, str], path: Path | None) -> None:
+    def __init__(self, facts: dict[str, Any], path: Path | None) -> None:
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         self._head = {**facts, "date": today, "kernels_sha256": kernels_sha256()}
         self._records: dict[str, dict[str, Any]] = {}
-        self._peers_host_us: dict[str, dict[str, float]] = {}
         self._path = path
 
     def add(self, case: Case, copy_ms: float, ms: float, host_us: float | None = None) -> None:
@@ -58,13 +57,15 @@ class Report:
             "copy_fraction": copy_ms / ms,
             "peers_ms": {},
         }
-        self._records[str(case)] = record if host_us is None else {**record, "host_us": host_us}
+        host = {} if host_us is None else {"host_us": host_us, "peers_host_us": {}}
+        self._records[str(case)] = {**record, **host}
 
     def add_peer(self, case: Case, name: str, ms: float, host_us: float | None = None) -> None:
-        """Adds the time of another library to a case added before; its host time is shown in the table only."""
-        self._records[str(case)]["peers_ms"][name] = ms
+        """Adds the times of another library to a case added before."""
+        record = self._records[str(case)]
+        record["peers_ms"][name] = ms
         if host_us is not None:
-            self._peers_host_us.setdefault(str(case), {})[name] = host_us
+            record["peers_host_us"][name] = host_us
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -91,5 +92,5 @@ class Report:
         others = [f"{peer} {100 * record['copy_ms'] / ms:.1f}" for peer, ms in record["peers_ms"].items()]
         if "host_us" in record:
             others.append(f"host {record['host_us']:.1f} us")
-            others += [f"{peer} {us:.1f} us" for peer, us in self._peers_host_us.get(name, {}).items()]
+            others += [f"{peer} {us:.1f} us" for peer, us in record["peers_host_us"].items()]
         return f"{name:<84}{100 * record['copy_fraction']:>7.1f}  {', '.join(others)}".rstrip()

@@ -119,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     device: Device = Host() if options.dry_run else Gpu()
     facts = device.facts()
     is_part = bool(options.only or options.filter)  # which must not replace a file of all results
-    report = Report(facts, options.out or (None if is_part else default_path(facts["gpu"])))
+    path = options.out or (None if is_part else default_path(facts["gpu"]))
+    report = Report({**facts, "bare_launch_us": device.bare_launch_microseconds()}, path)
     families = [FAMILIES[name] for name in options.only or FAMILIES]
     run = Run(device, report, families, shrink=options.dry_run, text=options.filter)
     run.measure_ours()

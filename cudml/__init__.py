@@ -16,6 +16,7 @@ from cudml import dml
 from cudml.modulus import fmod
 from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
 from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segmented_cumprod, segmented_cumsum
+from cudml.warming import warmup
 
 __version__ = "0.1.0"
 
@@ -34,4 +35,5 @@ __all__ = [
     "mean_variance_normalization",
     "segmented_cumprod",
     "segmented_cumsum",
+    "warmup",
 ]

@@ -13,9 +13,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the subcommand that `arguments` name (default: the command line's) and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m cudml", description="DirectML operators for CuPy.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("info", help="versions, GPUs, cache folder, and whether cudml can use the GPU")
-    parser.parse_args(arguments)
+    command = commands.add_parser("info", help="versions, GPUs, cache folder, and whether cudml can use the GPU")
+    command.add_argument("--plans", action="store_true", help="also the calls that need no more planning, with hits")
+    options = parser.parse_args(arguments)
     print(info.report())
+    if options.plans:
+        print(info.plans())
     return 0
 
 

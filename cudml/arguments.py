@@ -91,6 +91,13 @@ def as_shape(shape: Any, argument: str) -> tuple[int, ...]:
     return tuple(as_integer(size, argument) for size in shape)
 
 
+def exactly(value: Any) -> Any:
+    """What is equal for equal integers, or lists of them, of the same types only: 1, True and 1.0 are equal too."""
+    if type(value) is int:
+        return value
+    return (*value, *map(type, value)) if type(value) in (tuple, list) else (value, type(value))
+
+
 def is_broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether an array of `shape` broadcasts to exactly `target`."""
     padded = (1,) * (len(target) - len(shape)) + shape

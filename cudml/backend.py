@@ -8,7 +8,7 @@ type of array with a backend of its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,12 +40,68 @@ class Backend(Protocol):
         """Computes `spec`; reads and writes the arrays that the spec's class names. Arguments were checked before."""
 
 
+class Repeating(Protocol):
+    """What a backend offers whose calls are worth remembering."""
+
+    def repeat(self, call: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+        """The result of a call that was remembered, or None."""
+
+    def remember(
+        self,
+        call: tuple[Any, ...],
+        given: Mapping[str, Any],
+        result: Any,
+        spec: Spec,
+        arrays: Mapping[str, Any],
+        in_place: Container[str],
+        also: Sequence[str],
+    ) -> None:
+        """Makes a call that has just run with `arrays` a known one."""
+
+
 _BACKENDS: dict[type, Backend] = {}
+_REPEATING: dict[type, Repeating] = {}
 
 
 def register(array_type: type, backend: Backend) -> None:
     """Arrays of exactly `array_type` are computed by `backend` from now on."""
     _BACKENDS[array_type] = backend
+
+
+def register_repeating(array_type: type, backend: Repeating) -> None:
+    """Calls whose first argument is of exactly `array_type` are remembered by `backend` from now on."""
+    _REPEATING[array_type] = backend
+
+
+def repeated(call: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+    """The result of a call that was made before in all that counts; None if it has to be checked and made in full.
+
+    `arguments` are arrays and numbers, the output last, None where the call makes it. `call` is all else that checks
+    and results depend on. What is equal there must mean the same: where True and 1.0 are not as good as 1, the type
+    stands beside the value.
+    """
+    backend = _REPEATING.get(type(arguments[0]))
+    return backend and backend.repeat(call, arguments)
+
+
+def remember(
+    call: tuple[Any, ...],
+    given: Mapping[str, Any],
+    result: Any,
+    spec: Spec,
+    arrays: Mapping[str, Any],
+    in_place: Container[str] = (),
+    also: Sequence[str] = (),
+) -> None:
+    """Lets `repeated` make the call that has just run as `spec` with `arrays`, and returned `result`.
+
+    `given` are the arguments of `repeated` by their names among `arrays`. Those in `in_place` may lie exactly where the
+    output does; apart from that all have to lie apart from it. `also` names outputs that every call makes besides;
+    `result` is then a tuple, the output first.
+    """
+    backend = _REPEATING.get(type(next(iter(given.values()))))
+    if backend is not None:
+        backend.remember(call, given, result, spec, arrays, in_place, also)
 
 
 def backend_of(**arguments: Any) -> Backend:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import platform
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,19 @@ def report() -> str:
     """
     facts = [("cudml", cudml.__version__), *_host_facts(), *_cuda_facts(), ("Cache", _cache_folder()), *_gpu_facts()]
     return "\n".join(f"{name:<10} {value}" for name, value in facts)
+
+
+def plans() -> str:
+    """The calls on a GPU that this process can make again without checks and plans, the oldest first, with their hits.
+
+    A call of another function, shape, type, layout or option is another line, beside the kernels that it launches. At
+    most a fixed number is kept; the older half makes room for new ones.
+    """
+    backend = sys.modules.get("cudml.cuda.backend")
+    known = backend.BACKEND.repeats.known if backend else []
+    lines = [f"{'hits':>10}  launches"]
+    lines += [f"{repeat.hits:>10}  {'; '.join(map(str, repeat.plan.launches))}" for repeat in known]
+    return "\n".join([*lines, f"{len(known)} calls known, {sum(repeat.hits for repeat in known)} hits"])
 
 
 def gpu_problem(device: int = 0) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cudml.arguments import MODULUS_DTYPES, as_dtype, is_broadcastable, is_same_kind, kind_of
-from cudml.backend import Backend, backend_of
+from cudml.backend import Backend, backend_of, remember, repeated
 from cudml.memory import Layout, check_is_array, check_output, check_same_device
 from cudml.plan.spec import Modulus
 
@@ -32,6 +32,10 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 
     Follows DirectML's DML_ELEMENT_WISE_MODULUS_TRUNCATE_OPERATOR_DESC and numpy.fmod.
     """
+    call = ("fmod", dtype)
+    result = repeated(call, (x1, x2, out))
+    if result is not None:
+        return result
     check_is_array(out)
     backend = backend_of(x1=x1, x2=x2, out=out)
     operands = [value if _is_scalar(value) else backend.asarray(value) for value in (x1, x2)]
@@ -46,7 +50,10 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
         layout = _check_output(target, shape, value_dtype)
         check_same_device(target, x1=dividend, x2=divisor)
         dividend, divisor = (_kept_apart(backend, layout, operand) for operand in (dividend, divisor))
-    backend.run(Modulus(value_dtype), {"dividend": dividend, "divisor": divisor, "output": target})
+    spec, arrays = Modulus(value_dtype), {"dividend": dividend, "divisor": divisor, "output": target}
+    backend.run(spec, arrays)
+    given = {"dividend": x1, "divisor": x2, "output": out}
+    remember(call, given, target, spec, arrays, in_place=("dividend", "divisor"))
     return target if out is None else out
 
 

@@ -15,10 +15,11 @@ from cudml.arguments import (
     as_integer,
     as_real,
     as_shape,
+    exactly,
     is_broadcastable,
     kind_of,
 )
-from cudml.backend import Backend, backend_of
+from cudml.backend import Backend, backend_of, remember, repeated
 from cudml.memory import (
     check_is_array,
     check_no_overlap,
@@ -48,14 +49,21 @@ def mean_var(
 
     The statistics of DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
+    key = ("mean_var", exactly(axis), keepdims, correction, type(correction))
+    results = repeated(key, (x, None))
+    if results is not None:
+        return results
     backend = backend_of(x=x)
     source = backend.asarray(x)
     dtype = _result_dtype(source.dtype)
     axes = tuple(range(source.ndim)) if axis is None else as_axes(axis, source.ndim, "axis")
     spec = Moments(axes, as_real(correction, "correction"))
     mean, variance = (backend.empty(_kept_shape(source.shape, axes), dtype, source) for _ in range(2))
-    backend.run(spec, {"input": source, "mean": mean, "variance": variance})
-    return (mean, variance) if keepdims else (_drop_axes(mean, axes), _drop_axes(variance, axes))
+    arrays = {"input": source, "mean": mean, "variance": variance}
+    backend.run(spec, arrays)
+    results = (mean, variance) if keepdims else (_drop_axes(mean, axes), _drop_axes(variance, axes))
+    remember(key, {"input": x, "mean": None}, results, spec, arrays, also=("variance",))
+    return results
 
 
 def mean_variance_normalization(
@@ -87,7 +95,11 @@ def mean_variance_normalization(
 
     Follows DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
-    call = _Call(x, scale, bias, out, normalize_variance, epsilon, activation)
+    key = ("mean_variance_normalization", exactly(axes), normalize_variance, *_key(epsilon, activation))
+    result = repeated(key, (x, scale, bias, out))
+    if result is not None:
+        return result
+    call = _Call(key, x, scale, bias, out, normalize_variance, epsilon, activation)
     return call.run(call.x, call.scale, call.bias, call.out, as_axes(axes, call.x.ndim))
 
 
@@ -111,7 +123,11 @@ def layer_norm(
 
     Expressed through DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
-    call = _Call(x, weight, bias, out, True, eps, activation, ("weight", "bias"))
+    key = ("layer_norm", exactly(normalized_shape), *_key(eps, activation))
+    result = repeated(key, (x, weight, bias, out))
+    if result is not None:
+        return result
+    call = _Call(key, x, weight, bias, out, True, eps, activation, ("weight", "bias"))
     shape = as_shape(normalized_shape, "normalized_shape")
     ndim = call.x.ndim
     if not shape or tuple(call.x.shape[-len(shape) :]) != shape:
@@ -133,7 +149,11 @@ def instance_norm(
 
     Expressed through DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
-    call = _Call(x, weight, bias, out, True, eps, activation, ("weight", "bias"))
+    key = ("instance_norm", *_key(eps, activation))
+    result = repeated(key, (x, weight, bias, out))
+    if result is not None:
+        return result
+    call = _Call(key, x, weight, bias, out, True, eps, activation, ("weight", "bias"))
     call.check_ndim(3, "(N, C, ...) with at least one axis after the channels")
     scale, shift = call.per_channel()
     return call.run(call.x, scale, shift, call.out, tuple(range(2, call.x.ndim)))
@@ -162,15 +182,18 @@ def group_norm(
 
     Expressed through DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
-    call = _Call(x, weight, bias, out, True, eps, activation, ("weight", "bias"))
+    key = ("group_norm", exactly(num_groups), *_key(eps, activation))
+    result = repeated(key, (x, weight, bias, out))
+    if result is not None:
+        return result
+    call = _Call(key, x, weight, bias, out, True, eps, activation, ("weight", "bias"))
     call.check_ndim(2, "(N, C, ...)")
     groups, channels = as_integer(num_groups, "num_groups"), call.x.shape[1]
     if groups < 1 or channels % groups:
         raise ValueError(f"num_groups is {groups}; it must be at least 1 and divide the {channels} channels of x")
     scale, shift = (_split_axis(array, 1, groups) for array in call.per_channel())
     grouped, grouped_out = _split_axis(call.x, 1, groups), _split_axis(call.out, 1, groups)
-    result = call.run(grouped, scale, shift, grouped_out, tuple(range(2, grouped.ndim)))
-    return result.reshape(call.x.shape) if out is None else out
+    return call.run(grouped, scale, shift, grouped_out, tuple(range(2, grouped.ndim)))
 
 
 def batch_norm(
@@ -195,7 +218,11 @@ def batch_norm(
 
     Expressed through DirectML's DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC.
     """
-    call = _Call(x, weight, bias, out, True, eps, activation, ("weight", "bias"))
+    key = ("batch_norm", *_key(eps, activation))
+    result = repeated(key, (x, weight, bias, out)) if not return_statistics else None
+    if result is not None:
+        return result
+    call = _Call(key, x, weight, bias, out, True, eps, activation, ("weight", "bias"))
     call.check_ndim(2, "(N, C, ...)")
     scale, shift = call.per_channel()
     axes = (0, *range(2, call.x.ndim))
@@ -212,6 +239,7 @@ class _Call:
 
     def __init__(
         self,
+        key: tuple[Any, ...],
         x: Any,
         scale: Any,
         bias: Any,
@@ -222,13 +250,13 @@ class _Call:
         names: tuple[str, str] = ("scale", "bias"),
     ) -> None:
         check_is_array(out)
+        self.key, self.given = key, {"input": x, "scale": scale, "bias": bias, "output": out}
         self.names = names
         self.backend = backend_of(**{"x": x, names[0]: _array_only(scale), names[1]: _array_only(bias), "out": out})
         self.x = self.backend.asarray(x)
         self.dtype = _result_dtype(self.x.dtype)
         self.scale = _as_parameter(self.backend, scale, names[0])
         self.bias = _as_parameter(self.backend, bias, names[1])
-        self.given_out = out
         self.out = None if out is None else self._checked_output(out)
         self.normalize_variance = bool(normalize_variance)
         epsilon_name = "epsilon" if names[0] == "scale" else "eps"
@@ -282,11 +310,21 @@ class _Call:
                     f"{name} has shape {tuple(value.shape)}, which does not broadcast to x's shape {tuple(x.shape)}"
                 )
             arrays[role] = value
-        order = None if out is not None else order_of_axes(x.shape, x.strides)
-        arrays["output"] = self.backend.empty(tuple(x.shape), self.dtype, x, order) if out is None else out
+        result = self.given["output"]
+        if out is None:  # of the shape of the caller's x, of which `x` may be a view
+            result = self.backend.empty(self.x.shape, self.dtype, self.x, order_of_axes(self.x.shape, self.x.strides))
+            out = result if result.shape == x.shape else result.reshape(x.shape)
+        arrays["output"] = out
         spec = Normalization(axes, self.normalize_variance, self.epsilon, self.activation)
         self.backend.run(spec, arrays)
-        return arrays["output"] if out is None else self.given_out
+        remember(self.key, self.given, result, spec, arrays, in_place=("input",))
+        return result
+
+
+def _key(epsilon: Any, activation: Any) -> tuple[Any, ...]:
+    """Both as part of the key of a call; the parameters of activations tell zeros of both signs apart."""
+    named = None if activation is None else repr(getattr(activation, "activation", activation))
+    return epsilon, type(epsilon), named
 
 
 def as_activation(value: Any) -> Activation | None:

@@ -21,7 +21,7 @@ class CheckedOffsets:
     def __init__(self) -> None:
         self._lengths: dict[int, tuple[weakref.ref, int]] = {}
 
-    def __contains__(self, key: tuple[Any, int]) -> bool:
+    def __contains__(self, key: tuple[Any, int | None]) -> bool:
         array, length = key
         reference, checked_length = self._lengths.get(id(array), (None, -1))
         return reference is not None and reference() is array and checked_length == length
@@ -37,6 +37,11 @@ class CheckedOffsets:
 
 
 _CHECKED = CheckedOffsets()
+
+
+def are_checked(offsets: Any, a: Any) -> bool:
+    """Whether offsets were found to cut `a` into segments, as device arrays are remembered to have been."""
+    return (offsets, getattr(a, "size", None)) in _CHECKED
 
 
 def is_on_host(offsets: Any) -> bool:

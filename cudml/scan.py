@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
-from cudml.arguments import SCAN_DTYPES, as_axis, as_dtype
-from cudml.backend import Backend, backend_of
+from cudml.arguments import SCAN_DTYPES, as_axis, as_dtype, exactly
+from cudml.backend import Backend, backend_of, remember, repeated
 from cudml.memory import (
     check_is_array,
     check_no_overlap,
@@ -20,7 +20,7 @@ from cudml.memory import (
     check_same_device,
     order_of_axes,
 )
-from cudml.offsets import as_offsets, is_on_host
+from cudml.offsets import are_checked, as_offsets, is_on_host
 from cudml.plan.spec import Operation, Scan, SegmentedScan
 
 
@@ -173,6 +173,10 @@ def _cumulate(
     exclusive: bool,
     initial: bool = False,
 ) -> Any:
+    call = (operation, argument, exactly(axis), dtype, reverse, exclusive, initial)
+    result = repeated(call, (a, out))
+    if result is not None:
+        return result
     check_is_array(out)
     backend = backend_of(**{argument: a, "out": out})
     source = backend.asarray(a)
@@ -186,15 +190,22 @@ def _cumulate(
     shape = _result_shape(source.shape, axis, initial)
     order = None if axis is None or out is not None else order_of_axes(source.shape, source.strides)
     target = _make_output(backend, out, shape, value_dtype, source, argument, order=order, in_place=not initial)
-    _warn_of_lost_imaginary_part(source.dtype, value_dtype, target.dtype)
+    warned = _warn_of_lost_imaginary_part(source.dtype, value_dtype, target.dtype)
     spec = Scan(operation, value_dtype, axis, bool(reverse), bool(exclusive), bool(initial))
-    backend.run(spec, {"input": source, "output": target})
+    arrays = {"input": source, "output": target}
+    backend.run(spec, arrays)
+    if not warned:
+        remember(call, {"input": a, "output": out}, target, spec, arrays, () if initial else ("input",))
     return target if out is None else out
 
 
 def _cumulate_segments(
     operation: Operation, a: Any, offsets: Any, dtype: Any, out: Any, reverse: bool, exclusive: bool
 ) -> Any:
+    call = (operation, "segments", dtype, reverse, exclusive)
+    result = repeated(call, (a, offsets, out)) if are_checked(offsets, a) else None
+    if result is not None:
+        return result
     check_is_array(out)
     backend = backend_of(a=a, out=out) if is_on_host(offsets) else backend_of(a=a, offsets=offsets, out=out)
     source = backend.asarray(a)
@@ -203,9 +214,12 @@ def _cumulate_segments(
     value_dtype = _value_dtype(source.dtype, None if dtype is None else np.dtype(dtype), "a")
     starts = as_offsets(backend, offsets, source.shape[0])
     target = _make_output(backend, out, tuple(source.shape), value_dtype, source, "a", in_place=True, offsets=starts)
-    _warn_of_lost_imaginary_part(source.dtype, value_dtype, target.dtype)
+    warned = _warn_of_lost_imaginary_part(source.dtype, value_dtype, target.dtype)
     spec = SegmentedScan(operation, value_dtype, bool(reverse), bool(exclusive))
-    backend.run(spec, {"input": source, "offsets": starts, "output": target})
+    arrays = {"input": source, "offsets": starts, "output": target}
+    backend.run(spec, arrays)
+    if not warned:
+        remember(call, {"input": a, "offsets": offsets, "output": out}, target, spec, arrays, ("input",))
     return target if out is None else out
 
 
@@ -260,9 +274,11 @@ def _make_output(
     return target
 
 
-def _warn_of_lost_imaginary_part(source: np.dtype, value: np.dtype, target: np.dtype) -> None:
-    """NumPy's warning when complex numbers become real ones; a conversion to bool loses no part."""
+def _warn_of_lost_imaginary_part(source: np.dtype, value: np.dtype, target: np.dtype) -> bool:
+    """NumPy's warning when complex numbers become real ones, and whether it was given; a conversion to bool loses
+    no part."""
     for before, after in ((source, value), (value, target)):
         if before.kind == "c" and after.kind not in "cb":
             warnings.warn("Casting complex values to real discards the imaginary part", ComplexWarning, stacklevel=4)
-            return
+            return True
+    return False

@@ -11,41 +11,45 @@
 __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
 constexpr int SPAN_STEPS = SPAN * CHUNK;
-constexpr int PARTS = RADIX / SPAN;  // spans of a row
 
-// The aggregate of an aligned power of two of spans.
+// What exists of `most` where `left` do from there on. The minimum comes last: ptxas 13.0 joins max(0, min(left, most)) and
+// a comparison of it with `most` into one instruction of compute capability 9.0, VIMNMX.RELU, whose predicate was true for
+// some that were less.
+__device__ inline int up_to(Index left, int most) {
+    return left < most ? (left < 0 ? 0 : static_cast<int>(left)) : most;
+}
+
+// Spans are added up in place: afterwards part[i] is the aggregate of the largest aligned power of two of spans that ends
+// with span i. So the blocks before span n, one for each bit of n, end where n has its lower bits cleared.
 template <int COUNT, int HEIGHT, int WIDTH>
-__device__ Item sum_of_spans(const Item (&part)[HEIGHT][WIDTH], int first, int column) {
+__device__ Item add_up(Item (&part)[HEIGHT][WIDTH], int first, int column) {
     if constexpr (COUNT == 1) {
         return part[first][column];
     } else {
-        const Item left = sum_of_spans<COUNT / 2>(part, first, column);
-        return combine(left, sum_of_spans<COUNT / 2>(part, first + COUNT / 2, column));
+        const Item left = add_up<COUNT / 2>(part, first, column);
+        return part[first + COUNT - 1][column] = combine(left, add_up<COUNT / 2>(part, first + COUNT / 2, column));
     }
 }
 
-// The blocks of chunks that lie before a span in its row.
-struct Left {
-    static constexpr int BITS = log2_of(PARTS);
+// That of a block which does not exist may be 0: compilers load what only one branch needs before they know which is taken.
+__device__ constexpr int end_of_block(int number, int bit) {
+    return number >> bit == 0 ? 0 : (number >> bit << bit) - 1;
+}
+
+// The blocks that lie before something: where bit b of its number is set, one of 2^b.
+template <int BITS> struct Left {
     Item block[BITS + 1];
-    int number;  // of the span in its row
+    int number;
 
-    template <int HEIGHT, int WIDTH>
-    __device__ Left(const Item (&part)[HEIGHT][WIDTH], int span, int column) : number(span % PARTS) {
-        load<0>(part, span - number, column);
-    }
-
-    template <int B, int HEIGHT, int WIDTH>
-    __device__ void load(const Item (&part)[HEIGHT][WIDTH], int row, int column) {
-        if constexpr (B < BITS) {
-            if (number >> B & 1) block[B] = sum_of_spans<1 << B>(part, row + (number >> (B + 1) << (B + 1)), column);
-            load<B + 1>(part, row, column);
+    // `at(b)` loads a block.
+    template <typename At> __device__ Left(int number, At at) : number(number) {
+#pragma unroll
+        for (int b = 0; b < BITS; b++) {
+            if (number >> b & 1) block[b] = at(b);
         }
     }
 
-    __device__ bool last() const { return number == PARTS - 1; }
-
-    // The prefix within the row of something that has `item` within the span.
+    // The prefix of something that has `item` by itself.
     __device__ Item followed_by(Item item) const {
 #pragma unroll
         for (int b = 0; b < BITS; b++) {
@@ -54,8 +58,8 @@ struct Left {
         return item;
     }
 
-    // The prefix of the row before the span, unless that is the first.
-    __device__ Item before() const {
+    // Appends all blocks.
+    __device__ void append_to(Prefix& prefix) const {
         Item item = neutral_item();
         bool exists = false;
 #pragma unroll
@@ -64,7 +68,7 @@ struct Left {
             item = exists ? combine(block[b], item) : block[b];
             exists = true;
         }
-        return item;
+        prefix.append(item, exists);
     }
 };
 
@@ -76,7 +80,8 @@ struct Values {
         for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = widen(convert<Value>(pack.element[v]));
     }
 
-    // `at(k)` loads step k of the span, of which `count` exist. All loads come before the first use.
+    // `at(k)` loads step k of the span, of which `count` exist. All loads come before the first use. Steps that do not exist
+    // are not merely skipped: NVRTC 13.0 loaded them all the same, and read outside of shared memory.
     template <typename At> __device__ void load(int count, At at) {
         decltype(at(0)) pack[SPAN_STEPS];
         if (count == SPAN_STEPS) {
@@ -88,7 +93,7 @@ struct Values {
         }
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
-            if (k < count) pack[k] = at(k);
+            if (count > 0) pack[k] = at(k < count ? k : count - 1);
         }
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
@@ -115,16 +120,18 @@ struct Values {
         return total;
     }
 
-    // Turns the values of a column into outputs.
-    __device__ void scan(int v, const Left& left, const Prefix& before_row, Item after_row) {
+    // Turns the values of a column into outputs. `left` are the blocks before the span in its row. What lies behind the
+    // last span of a row belongs to the tree's next levels, and is given as `after_row`.
+    template <int BITS>
+    __device__ void scan(int v, const Left<BITS>& left, const Prefix& before_row, bool last, Item after_row) {
         Prefix before = before_row;
-        before.append(left.before(), left.number > 0);
+        left.append_to(before);
         SerialPrefix<Item> over_chunks;
 #pragma unroll
         for (int i = 0; i < SPAN; i++) {
             Chunk chunk = this->chunk(i, v);
             Item after = before_row.followed_by(left.followed_by(over_chunks.next(i, chunk.total())));
-            if (i == SPAN - 1 && left.last()) after = after_row;
+            if (i == SPAN - 1 && last) after = after_row;
             chunk.finish(before, after, 0);
             before = {after, false};
 #pragma unroll

@@ -44,3 +44,7 @@ struct SoftwareGate {
 
 template <bool HARDWARE> struct GateOf { using type = SoftwareGate; };
 template <> struct GateOf<true> { using type = HardwareGate; };
+
+// How a stage is loaded: by ordinary loads, which pass through registers, by asynchronous copies of a few bytes each, or
+// by bulk copies. Hardware gates wait for the last two.
+constexpr int BY_ELEMENTS = 0, BY_COPIES = 1, IN_BULK = 2;

@@ -22,6 +22,29 @@ __device__ inline unsigned short half_from_float(float x) {
     return static_cast<unsigned short>(bits);
 }
 
+__device__ inline float float_from_low_half(unsigned word) {
+    float x;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low;}" : "=f"(x) : "r"(word));
+    return x;
+}
+__device__ inline float float_from_high_half(unsigned word) {
+    float x;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}" : "=f"(x) : "r"(word));
+    return x;
+}
+
+__device__ inline unsigned halves_from_floats(float low, float high) {
+    unsigned word;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#else
+    asm("{.reg .b16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high};}"
+        : "=r"(word)
+        : "f"(low), "f"(high));
+#endif
+    return word;
+}
+
 __device__ inline unsigned short half_from_double(double x) {
     unsigned bits;
     asm("{.reg .b16 half; cvt.rn.f16.f64 half, %1; mov.b32 %0, {half, 0};}" : "=r"(bits) : "d"(x));
@@ -39,6 +62,58 @@ __device__ inline unsigned short bfloat16_from_float(float x) {
     if (x != x) return 0x7fff;
     return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 #endif
+}
+
+// Off by at most one unit of the last digit where x and 1 / x are normal; 0 and infinity give one another.
+__device__ inline float approximate_reciprocal(float x) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+// Its first 20 bits are right.
+__device__ inline double approximate_reciprocal(double x) {
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+    return r;
+}
+
+// Two halves in a word. A comparison gives 1 or 0.
+__device__ inline unsigned halves_fma(unsigned a, unsigned b, unsigned c) {
+    unsigned d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+// c - a * b
+__device__ inline unsigned halves_fnma(unsigned a, unsigned b, unsigned c) {
+    unsigned d;
+    asm("{.reg .b32 minus; neg.f16x2 minus, %1; fma.rn.f16x2 %0, minus, %2, %3;}" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+__device__ inline unsigned halves_add(unsigned a, unsigned b) {
+    unsigned d;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+__device__ inline unsigned halves_less(unsigned a, unsigned b) {
+    unsigned d;
+    asm("set.lt.f16x2.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+// The larger of each pair, of which none is NaN.
+__device__ inline unsigned halves_max(unsigned a, unsigned b) {
+    unsigned d;
+#if __CUDA_ARCH__ >= 800
+    asm("max.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+#else
+    asm("{.reg .b32 less, more; set.lt.f16x2.f16x2 less, %1, %2; sub.rn.f16x2 more, %2, %1; "
+        "fma.rn.f16x2 %0, less, more, %1;}" : "=r"(d) : "r"(a), "r"(b));
+#endif
+    return d;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -144,10 +144,13 @@ __device__ Index chunk_start(Index number, Index length) { return REVERSE ? leng
 __device__ int chunk_place(int j) { return REVERSE ? CHUNK - 1 - j : j; }
 
 // A whole chunk that lies dense and aligned.
-template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
-    const Pack<T, CHUNK> pack = *reinterpret_cast<const Pack<T, CHUNK>*>(address);
+template <typename T> __device__ void widen_pack(const Pack<T, CHUNK>& pack, Accumulator (&value)[CHUNK]) {
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) value[j] = widen(convert<Value>(pack.element[chunk_place(j)]));
+}
+
+template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
+    widen_pack(*reinterpret_cast<const Pack<T, CHUNK>*>(address), value);
 }
 
 __device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) {
@@ -292,7 +295,7 @@ struct Heads {
     // The heads of the tile that begins with element `begin`, by the warp `warp` of `warps`; all words were cleared.
     // Bits are set only inside the tile, so offsets that lie cannot lead outside.
     __device__ void mark(const Segments& segments, Index begin, Index length, int warp, int warps) {
-        constexpr int AT_ONCE = 8;
+        constexpr int AT_ONCE = 4;  // of 4, 8, 16 and 24 the fastest where segments have 256 elements; 24 where they have 16
         const Index from = segments.first_from(begin, length);
         for (Index first = from + warp * LANES + lane_index();; first += AT_ONCE * warps * LANES) {
             Index bit[AT_ONCE];

@@ -130,8 +130,23 @@ struct Rows {
     Chunk chunk[ROWS];
     Item lanes[ROWS];  // the inclusive prefixes over the lanes
 
+    // Whole rows are loaded before the first is converted: an element's type is not always what it is computed in, and a
+    // row that is converted first keeps the next one waiting for memory.
+    __device__ void load_whole(const Line& line, Index first) {
+        Pack<Input, CHUNK> pack[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const Index start = chunk_start(first + r * ROW + lane_index() * CHUNK, line.length);
+            pack[r] = *reinterpret_cast<const Pack<Input, CHUNK>*>(line.input + start * static_cast<Index>(sizeof(Input)));
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) widen_pack(pack[r], chunk[r].value);
+    }
+
     __device__ void load(RowBuffer& buffer, const Line& line, const Geometry& g, Index first) {
-        if (INPUT_PACKED) {
+        if (INPUT_PACKED && first + ROWS * ROW <= line.length) {
+            load_whole(line, first);
+        } else if (INPUT_PACKED) {
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 load_chunk(line, g, first + r * ROW + lane_index() * CHUNK, chunk[r].value);

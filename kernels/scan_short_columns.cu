@@ -10,10 +10,9 @@
 #include "columns.cuh"
 
 constexpr int BLOCK = SPANS * ACROSS, COLUMNS = ACROSS * VECTOR;
-constexpr int ROWS_OF_COLUMN = SPANS > PARTS ? SPANS / PARTS : 1;
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
-static_assert(SPANS == 1 || (RADIX % SPAN == 0 && ROWS_OF_COLUMN <= TILE_ROWS), "");
+static_assert(SPANS == 1 || SPANS * SPAN <= RADIX, "a column of several spans is a row of the tree, or a part of one");
 
 struct Source {
     const char* column[VECTOR];  // of the first step
@@ -41,38 +40,19 @@ struct Source {
     }
 };
 
-// The prefix of a column that ends with row `row`. The row's number says which blocks of rows are before it.
-template <int B = 0>
-__device__ Item before_row(const Item (&part)[SPANS][COLUMNS], int row, int column, Item item) {
-    if constexpr (1 << B < ROWS_OF_COLUMN) {
-        if (row >> B & 1) {
-            const int first = (row >> (B + 1) << (B + 1)) * PARTS;
-            item = combine(sum_of_spans<(1 << B) * PARTS>(part, first, column), item);
-        }
-        return before_row<B + 1>(part, row, column, item);
-    } else {
-        return item;
-    }
-}
-
-__device__ Item through_row(const Item (&part)[SPANS][COLUMNS], int row, int column) {
-    constexpr int WHOLE = SPANS < PARTS ? 1 : PARTS;  // where a column ends before its first row, nobody asks
-    return before_row(part, row, column, sum_of_spans<WHOLE>(part, row * PARTS, column));
-}
-
 // By all threads of the block.
 __device__ void scan_together(Values& values, int span) {
     __shared__ Item part[SPANS][COLUMNS];
-    const int first = static_cast<int>(threadIdx.x) % ACROSS * VECTOR, row = span / PARTS;
+    const int first = static_cast<int>(threadIdx.x) % ACROSS * VECTOR;
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) part[span][first + v] = values.total(v);
     __syncthreads();
+    for (int column = threadIdx.x; column < COLUMNS; column += BLOCK) add_up<SPANS>(part, 0, column);
+    __syncthreads();
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        Prefix before = Prefix::nothing();
-        if (row > 0) before.append(through_row(part, row - 1, first + v), true);
-        const Item after = span % PARTS == PARTS - 1 ? through_row(part, row, first + v) : neutral_item();
-        values.scan(v, Left(part, span, first + v), before, after);
+        const Left<log2_of(SPANS)> left(span, [&](int b) { return part[end_of_block(span, b)][first + v]; });
+        values.scan(v, left, Prefix::nothing(), false, neutral_item());
     }
 }
 
@@ -97,9 +77,9 @@ __device__ void scan_alone(Values& values) {
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_columns(const char* input, char* output, Geometry g) {
     const int span = static_cast<int>(threadIdx.x) / ACROSS;
     const Index line = (static_cast<Index>(blockIdx.x) * ACROSS + threadIdx.x % ACROSS) * VECTOR;
-    const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length, left = length - begin;
+    const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length;
     const bool exists = line < g.lines;
-    const int count = !exists || left < 0 ? 0 : left < SPAN_STEPS ? static_cast<int>(left) : SPAN_STEPS;
+    const int count = exists ? up_to(length - begin, SPAN_STEPS) : 0;
 
     Values values;
     const Source source(input, g, exists ? line : 0, count > 0 ? begin : 0);

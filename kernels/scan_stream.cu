@@ -13,10 +13,13 @@
 // On the right stand the gates (gate.cuh) that say so. Every block folds all aggregates itself: there is
 // no chain from tile to tile, and what is added in which order depends on the tiles' numbers alone (stream.cuh).
 //
+// Loops that are not in a hurry are not unrolled: that is a seventh of the time to compile.
+//
 // On an H200 the ring hides a fold of about 1 us; stages of 32 KB and one folder reach 96 % of copy speed.
 //
 // Constants that the plan sets, beside those of scan.cuh:
-//     BULK                                         1: one warp loads by bulk copies; 0: ordinary loads, any strides
+//     LOAD          2: one warp loads by bulk copies; 1: a copy of its own for each element, which no register waits
+//                   for; 0: ordinary loads. 1 and 0 take any strides
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
@@ -24,11 +27,13 @@
 #include "stream.cuh"
 
 using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
-using Gate = GateOf<BULK>::type;
+using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
 
+constexpr bool BULK = LOAD == IN_BULK;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
-constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (STAGED_PACKED ? 0 : 16);
+constexpr bool SHIFTED = BULK && !(INPUT_PACKED && CHUNK * sizeof(Input) == 16);  // tiles begin at any address
+constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? 16 : 0);
 constexpr int ROWS_AT_ONCE = sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // as many as there are registers for
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
@@ -65,15 +70,38 @@ __device__ bool await_tile(const Work& work, int visit) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Loaders. A stage holds a tile in the order of memory.
+// Loaders. A stage holds a tile in the order of memory. Where a line ends within it, the rest is filled up, so that
+// nobody who reads a stage asks for the end: that took a seventh of the time to compile, and more registers.
 
-// Where in its stage a tile begins. Bulk copies keep the place within 16 bytes; ordinary loads put chunks at them.
+// How many bytes before the elements are filled: a line that is traversed in reverse ends at its lowest address.
+__device__ int lead(const Tile& tile) { return REVERSE ? (TILE - tile.count) * static_cast<int>(sizeof(Staged)) : 0; }
+
+// Where in its stage a whole tile begins. Bulk copies keep the place within 16 bytes.
 __device__ int stage_offset(const Work& work, const Tile& tile) {
-    if (!BULK) return REVERSE ? (CHUNK - tile.count % CHUNK) % CHUNK * static_cast<int>(sizeof(Staged)) : 0;
-    if (INPUT_PACKED) return 0;
+    if (!SHIFTED) return 0;
     const char* address = work.input + work.g.input_line.offset(tile.line) +
                           tile.lowest(work.g.length) * static_cast<Index>(sizeof(Input));
-    return static_cast<int>(reinterpret_cast<unsigned long long>(address) % 16);
+    return static_cast<int>((reinterpret_cast<unsigned long long>(address) - lead(tile)) % 16);
+}
+
+// Fills what the end of a line leaves of a stage; a whole tile would begin at `to`.
+__device__ void fill_rest(const Tile& tile, char* to, int thread, int threads) {
+    constexpr int SIZE = sizeof(Staged);
+    if (tile.count == TILE) return;
+    const Staged nothing = convert<Staged>(Operation::template neutral<Accumulator>());
+    const int chunks = STAGED_PACKED ? (tile.count + CHUNK - 1) / CHUNK * CHUNK : TILE;  // from here on, whole ones
+#pragma unroll 1
+    for (int i = tile.count + thread; i < chunks; i += threads) {
+        store_element<STAGED_ALIGNED>(to + (REVERSE ? TILE - 1 - i : i) * SIZE, nothing);
+    }
+    Pack<Staged, CHUNK> pack;
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) pack.element[j] = nothing;
+#pragma unroll 1
+    for (int i = chunks + thread * CHUNK; i < TILE; i += threads * CHUNK) {
+        *reinterpret_cast<Pack<Staged, CHUNK>*>(to + (REVERSE ? TILE - CHUNK - i : i) * SIZE) = pack;
+    }
+    if (BULK) fence_async_proxy();  // the copy engine writes here next
 }
 
 // By a warp. The copy engine moves whole 16 bytes; the few bytes before and after them are moved one by one.
@@ -82,13 +110,15 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     const int lane = lane_index();
     const Index lowest = tile.lowest(work.g.length) * static_cast<Index>(sizeof(Input));
     const char* from = work.input + work.g.input_line.offset(tile.line) + lowest;
-    char* to = data + stage_offset(work, tile);
+    char* to = data + stage_offset(work, tile) + lead(tile);
     const int bytes = tile.count * static_cast<int>(sizeof(Input));
-    int head = (16 - stage_offset(work, tile)) % 16;
+    int head = SHIFTED ? static_cast<int>(-reinterpret_cast<unsigned long long>(from) % 16) : 0;
     if (head > bytes) head = bytes;
     const int bulk = (bytes - head) / 16 * 16, tail = bytes - head - bulk;
     if (lane < head) to[lane] = from[lane];
     if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
+    fill_rest(tile, to - lead(tile), lane, LANES);
+    if (SHIFTED) fence_async_proxy();  // what was moved one by one lies where a copy of a later turn may write
     __syncwarp();
     if (lane > 0) return;
     if (bulk > 0) full.arrive_with_copy(to + head, from + head, bulk);
@@ -99,7 +129,7 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
 __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full, char* data, int thread) {
     constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
     const Line line(work.input, work.output, work.g, tile.line);
-    Staged* to = reinterpret_cast<Staged*>(data + stage_offset(work, tile));
+    Staged* to = reinterpret_cast<Staged*>(data + lead(tile));
     const Index lowest = tile.lowest(line.length);
     for (int first = 0; first < tile.count; first += AT_ONCE * THREADS) {
         const bool whole = first + AT_ONCE * THREADS <= tile.count;
@@ -116,8 +146,33 @@ __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full,
             if (whole || i < tile.count) to[i] = element[k];
         }
     }
+    fill_rest(tile, data, thread, THREADS);
     __syncwarp();
     if (lane_index() == 0) full.arrive();
+}
+
+// By all loaders: a copy for each element of a whole tile. The end of a line is moved by the threads themselves, as what
+// they fill up beside it.
+template <typename HardwareGate>
+__device__ void copy_one_by_one(const Work& work, const Tile& tile, HardwareGate& full, char* data, int thread) {
+    constexpr int THREADS = LOADERS * LANES, SIZE = sizeof(Input);
+    const char* from = work.input + work.g.input_line.offset(tile.line);
+    const Index lowest = tile.lowest(work.g.length);
+    if (tile.count == TILE) {
+#pragma unroll 8
+        for (int i = thread; i < TILE; i += THREADS) {
+            copy_async<SIZE>(data + i * SIZE, from + work.g.input_axis.offset(lowest + i));
+        }
+        full.arrive_after_copies();
+        return;
+    }
+    Input* to = reinterpret_cast<Input*>(data + lead(tile));
+#pragma unroll 1
+    for (int i = thread; i < tile.count; i += THREADS) {
+        to[i] = *reinterpret_cast<const Input*>(from + work.g.input_axis.offset(lowest + i));
+    }
+    fill_rest(tile, data, thread, THREADS);
+    full.arrive();
 }
 
 __device__ void load_tiles(const Work& work, int thread) {
@@ -133,6 +188,7 @@ __device__ void load_tiles(const Work& work, int thread) {
         if (!await_tile(work, visit)) break;
         const Tile tile = stage.tile;
         if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
+        else if constexpr (LOAD == BY_COPIES) copy_one_by_one(work, tile, stage.full, work.data(visit), thread);
         else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
         if (thread == 0) ticket = work.tickets.next();
     }
@@ -165,17 +221,14 @@ __device__ void mark_tiles(const Work& work, const Segments& segments, int marke
 // Adders: each has some neighbouring rows of every tile.
 
 // The chunk that begins with element `number` of the tile, in the direction of traversal.
-__device__ void load_staged(const char* from, const Tile& tile, int number, Accumulator (&value)[CHUNK]) {
+__device__ void load_staged(const char* from, int number, Accumulator (&value)[CHUNK]) {
     constexpr int SIZE = sizeof(Staged);
-    if (STAGED_PACKED && number + CHUNK <= tile.count) {
-        load_packed<Staged>(from + (REVERSE ? tile.count - number - CHUNK : number) * SIZE, value);
-        return;
-    }
+    if constexpr (STAGED_PACKED) {
+        load_packed<Staged>(from + (REVERSE ? TILE - number - CHUNK : number) * SIZE, value);
+    } else {
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-        value[j] = Operation::template neutral<Accumulator>();
-        if (number + j < tile.count) {
-            const int place = REVERSE ? tile.count - 1 - number - j : number + j;
+        for (int j = 0; j < CHUNK; j++) {
+            const int place = REVERSE ? TILE - 1 - number - j : number + j;
             value[j] = widen(convert<Value>(load_element<Staged, STAGED_ALIGNED>(from + place * SIZE)));
         }
     }
@@ -187,14 +240,13 @@ __device__ void add_tiles(const Work& work, int adder) {
         Stage& stage = work.stage(visit);
         if (SEGMENTED) stage.marked.wait(turn(visit));
         stage.full.wait(turn(visit));
-        const Tile tile = stage.tile;
-        const char* from = work.data(visit) + stage_offset(work, tile);
+        const char* from = work.data(visit) + stage_offset(work, stage.tile);
         Item total[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int number = ((adder * ROWS + r) * LANES + lane_index()) * CHUNK;
             Chunk chunk;
-            load_staged(from, tile, number, chunk.value);
+            load_staged(from, number, chunk.value);
             chunk.scan(stage.heads.of_chunk(number));
             total[r] = chunk.total();
         }
@@ -267,7 +319,7 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
                 const int number = ((first + r) * LANES + lane) * CHUNK;
-                load_staged(from, tile, number, chunk[r].value);
+                load_staged(from, number, chunk[r].value);
                 chunk[r].scan(stage.heads.of_chunk(number));
                 lanes[r] = warp_prefix(chunk[r].total());
             }
@@ -289,7 +341,7 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(LOADERS);
+    stage.full.init(LOAD == BY_COPIES ? LOADERS * LANES : LOADERS);
     stage.marked.init(1);
     stage.summed.init(ADDERS);
     stage.published.init(1);
@@ -306,8 +358,9 @@ scan_stream(const char* input, char* output, const char* offsets, Word* control,
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     if (threadIdx.x == LANES) {
+#pragma unroll 1
         for (int i = 0; i < STAGES; i++) open(stages[i]);
-        if (BULK) fence_mbarrier_init();
+        if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
     }
     __syncthreads();
 

@@ -74,6 +74,7 @@ template <typename Item, typename Count> struct GroupPrefix {
     // Returns the prefix that ends with this group.
     __device__ Item add(Item group) {
         int b = 0;
+#pragma unroll 1
         for (; count >> b & 1; b++) group = combine(shuffle(block, b), group);
         count++;
         const Item left = shuffle(above, b);

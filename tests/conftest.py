@@ -90,11 +90,12 @@ class Cuda:
         from cudml.cuda.backend import BACKEND
         from cudml.cuda.device import properties_of
 
-        BACKEND.planned_for = properties_of(self._cupy.cuda.Device().id)._replace(**properties)
+        before = BACKEND.planned_for
+        BACKEND.planned_for = (before or properties_of(self._cupy.cuda.Device().id))._replace(**properties)
         try:
             yield
         finally:
-            BACKEND.planned_for = None
+            BACKEND.planned_for = before
 
 
 class Emulated(Host):

@@ -42,6 +42,7 @@ PATTERNS: dict[str, Pattern] = {
     "contiguous": _pattern(_same, lambda x, shape: x),
     "offset by an element": _pattern(_same, lambda x, shape: x, lambda dtype: dtype.itemsize),
     "offset by a byte": _pattern(_same, lambda x, shape: x, lambda dtype: 1),
+    "offset by half a vector": _pattern(_same, lambda x, shape: x, lambda dtype: 8),
     "transposed": _pattern(lambda s: s[::-1], lambda x, shape: x.transpose()),
     "rolled axes": _pattern(lambda s: (s[-1], *s[:-1]), lambda x, shape: x.transpose(*range(1, len(shape)), 0)),
     "every second": _pattern(lambda s: (*s[:-1], 2 * s[-1]), lambda x, shape: x[..., ::2]),

@@ -244,6 +244,13 @@ LONG_ROWS = [
     scan(
         "long rows shifted by a byte", (2, 9000), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"
     ),
+    scan(
+        "long rows of bytes shifted by half a vector",
+        (2, 50_008),
+        np.int64,
+        stored=np.int8,
+        pattern="offset by half a vector",
+    ),
     scan("long rows shifted by an element", (2, 4501), np.int64, pattern="offset by an element"),
     scan("long rows of every second", (2, 4500), np.int64, pattern="every second", out_pattern="every second"),
     scan("long rows in place", (2, 4501), np.int64, out_pattern="same"),
@@ -277,12 +284,11 @@ SHORT_COLUMNS = [
     scan("short columns", (20, 67), np.int64, axis=0),
     scan("short columns side by side", (3, 20, 64), np.float32, axis=1, reverse=True),
     scan("short columns with an initial value", (31, 40), np.int32, axis=0, include_initial=True, reverse=True),
-    scan("columns", (200, 40), np.int32, axis=0),
-    scan("columns of some rows", (3, 250, 40), np.float64, axis=1, exclusive=True),
-    scan("columns inside", (3, 70, 50), np.int32, axis=1, pattern="every second line"),
+    scan("columns", (60, 40), np.int32, axis=0),
+    scan("columns of spans", (3, 100, 40), np.float32, axis=1, exclusive=True),
+    scan("columns inside", (3, 60, 50), np.int32, axis=1, pattern="every second line"),
 ]
 
-#: With so many blocks for one strip of columns, units are bundled.
 SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
 
 COLUMNS = [
@@ -298,8 +304,9 @@ COLUMNS = [
     scan("columns of many units", (9000, 8), np.float32, axis=0),
     scan("columns in place", (1200, 64), np.float32, axis=0, out_pattern="same"),
     scan("columns of groups", (140_000, 2), np.complex128, axis=0),
-    scan("columns in bundles", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
-    scan("columns in boxes and bundles", (3000, 30), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
+    scan("columns of many blocks", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
+    scan("columns of two looks", (3000, 40), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
+    scan("columns of every second byte", (1100, 66), np.int8, axis=0, pattern="every second line"),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -474,6 +481,10 @@ STRIPS = [
 # ----------------------------------------------------------------------------------------------------------------------
 # Modulus
 
+#: GPUs for which no array is a small one.
+FEW_THREADS = SMALL_GPU._replace(threads_per_multiprocessor=0)
+OLD_AND_FEW_THREADS = OLD_GPU._replace(threads_per_multiprocessor=0)
+
 
 def modulus(
     name: str,
@@ -481,11 +492,13 @@ def modulus(
     dtype: Any,
     pattern: str = "contiguous",
     out: str = "contiguous",
+    divisor: str = "contiguous",
+    device: DeviceProperties = FEW_THREADS,
 ) -> Call:
-    """The first operand lies in `pattern`, the result in `out` or, if that is "same", where the first operand is."""
+    """The operands lie in `pattern` and `divisor`, the result in `out` or, if that is "same", where the first lies."""
     first, second = values(shapes[0], dtype), values(shapes[1], dtype, seed=1)
-    if np.dtype(dtype).kind in "iu":
-        second |= 1
+    if np.dtype(dtype).kind in "iu":  # divisors of all sizes
+        second = second >> (np.arange(second.size) % (8 * second.itemsize)).reshape(second.shape).astype(dtype) | 1
     else:
         second += 0.25
 
@@ -493,16 +506,25 @@ def modulus(
         x = laid_out(make, first, pattern)
         shape = np.broadcast_shapes(*shapes)
         target = x if out == "same" else laid_out(make, np.zeros(shape, dtype), out)
-        return fmod(x, make(second), out=target)
+        return fmod(x, laid_out(make, second, divisor), out=target)
 
-    return Call(name, compute, lambda: (np.fmod(first, second),))
+    return Call(name, compute, lambda: (np.fmod(first, second),), device=device)
 
 
 def by_number(name: str, n: int, swapped: bool = False) -> Call:
     x = values((n,), np.int32) | 1
     if swapped:
-        return Call(name, lambda make: fmod(1_000_000_007, make(x)), lambda: (np.fmod(np.int32(1_000_000_007), x),))
-    return Call(name, lambda make: fmod(make(x), 7), lambda: (np.fmod(x, 7),))
+        expected = np.fmod(np.int32(1_000_000_007), x)
+        return Call(name, lambda make: fmod(1_000_000_007, make(x)), lambda: (expected,), device=FEW_THREADS)
+    return Call(name, lambda make: fmod(make(x), 7), lambda: (np.fmod(x, 7),), device=FEW_THREADS)
+
+
+def huge_quotients(name: str, dtype: Any, device: DeviceProperties) -> Call:
+    """Bits at random have all exponents, and every fifth divisor is subnormal."""
+    bits = values((2, 600), f"u{np.dtype(dtype).itemsize}")
+    bits[1, ::5] &= (1 << np.finfo(dtype).nmant) - 1
+    x, y = (np.where(np.isfinite(v), v, 1) for v in bits.view(dtype))
+    return Call(name, lambda make: fmod(make(x), make(y)), lambda: (np.fmod(x, y),), device=device)
 
 
 MODULI = [
@@ -511,9 +533,29 @@ MODULI = [
     modulus("modulus of many blocks", ((40_001,), (40_001,)), np.int8),
     modulus("modulus in place", ((1027,), (1027,)), np.int32, out="same"),
     modulus("modulus of every second", ((515,), (515,)), np.int32, "every second"),
+    modulus("modulus of every second byte", ((3, 301), (301,)), np.int8, "every second"),
+    modulus("modulus of few", ((515,), (515,)), np.int16, device=SMALL_GPU),
     modulus("modulus shifted by a byte", ((515,), (515,)), np.int32, "offset by a byte", "offset by a byte"),
-    modulus("modulus of a broadcast row", ((30, 17), (17,)), np.int32),
-    modulus("modulus of a broadcast column", ((30, 17), (30, 1)), np.float32, "transposed"),
+    modulus("modulus of shifted packs", ((5, 301), (5, 301)), np.int8, "padded lines"),
+    modulus("modulus of shifted packs in place", ((5, 301), (5, 301)), np.int8, "padded lines", "same"),
+    modulus("modulus shifted within words", ((3, 101), (101,)), np.int16, "offset by a byte", "offset by an element"),
+    modulus("modulus of a short row", ((30, 17), (17,)), np.int32),
+    modulus("modulus of a row", ((30, 132), (132,)), np.int32),
+    modulus("modulus of a column", ((30, 132), (30, 1)), np.float32),
+    modulus("modulus of a column of bytes", ((30, 512), (30, 1)), np.int8),
+    modulus("modulus of a transposed column", ((30, 17), (30, 1)), np.float32, "transposed"),
+    modulus("modulus of transposed numbers", ((70, 90), (70, 90)), np.float32, "transposed"),
+    modulus("modulus of transposed bytes", ((150, 20), (150, 20)), np.int8, "transposed", divisor="transposed"),
+    modulus("modulus of whole tiles", ((128, 130), (128, 130)), np.float32, "transposed"),
+    modulus("modulus of whole tiles of bytes", ((256, 256), (256, 256)), np.int8, "transposed", divisor="transposed"),
+    modulus("modulus of transposed halves", ((132, 144), (1, 144)), np.float16, "transposed"),
+    modulus("modulus of three axes", ((4, 40, 30), (40, 30)), np.int64, "rolled axes"),
+    modulus("modulus in 32 bits", ((700,), (700,)), np.uint32),
+    modulus("modulus in 64 bits", ((700,), (700,)), np.uint64),
+    modulus("modulus in 64 bits on an old GPU", ((700,), (700,)), np.int64, device=OLD_AND_FEW_THREADS),
+    huge_quotients("huge quotients", np.float32, FEW_THREADS),
+    huge_quotients("huge quotients on an old GPU", np.float32, OLD_AND_FEW_THREADS),
+    huge_quotients("huge quotients in double", np.float64, FEW_THREADS),
     by_number("modulus by a number", 1023),
     by_number("modulus of a number", 1025, swapped=True),
 ]

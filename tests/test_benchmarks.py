@@ -13,13 +13,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import chart, cub, device, peers, requirements, run, scan
+from benchmarks import chart, cub, device, host_chart, peers, requirements, run, scan
 from benchmarks.case import Case, filled
 from benchmarks.device import Gpu, Host
 from benchmarks.families import all_cases
 from benchmarks.report import Report, default_path, kernels_sha256
 
-HEAD = {"gpu", "driver", "cuda", "cupy", "date", "kernels_sha256", "cases"}
+HEAD = {"gpu", "driver", "cuda", "cupy", "bare_launch_us", "date", "kernels_sha256", "cases"}
 FIELDS = {"op", "dtype", "shape", "axis", "options", "bytes", "copy_ms", "ms", "copy_fraction", "peers_ms"}
 
 
@@ -36,8 +36,9 @@ def test_results_have_the_fixed_schema(results: dict) -> None:
     ops = {"cumsum", "cumprod", "segmented_cumsum", "mean_variance_normalization", "fmod"}
     assert {case["op"] for case in results["cases"]} == ops
     for case in results["cases"]:
-        assert case.keys() == FIELDS | {"host_us"}  # every case of a dry run is small
+        assert case.keys() == FIELDS | {"host_us", "peers_host_us"}  # every case of a dry run is small
         assert case["copy_fraction"] == case["copy_ms"] / case["ms"]
+        assert case["peers_host_us"].keys() == case["peers_ms"].keys()
         if not case["options"]:
             streams = {"fmod": 3}.get(case["op"], 2)
             widened = {"int8": 9 / 2, "int32": 3 / 2}.get(case["dtype"], 1) if case["op"] == "cumsum" else 1
@@ -139,9 +140,21 @@ def test_table_marks_what_misses_its_figure_and_who_is_faster() -> None:
     assert summary.startswith("3 cases: 2 miss what is required (<), in 1 another")
 
 
-def test_committed_chart_is_that_of_the_committed_results() -> None:
+def test_committed_charts_are_those_of_the_committed_results() -> None:
     results = json.loads((chart.FOLDER / "h200.json").read_text(encoding="utf-8"))
     assert (chart.FOLDER / "h200.svg").read_text(encoding="utf-8") == chart.svg(results)
+    assert (chart.FOLDER / "h200-host.svg").read_text(encoding="utf-8") == host_chart.svg(results)
+
+
+def test_host_chart_has_a_bar_for_each_small_call_and_library() -> None:
+    small = [case for case in all_cases().values() if case.shape == (32, 64)]
+    records = [{**_record(case), "host_us": 7.0, "peers_host_us": {"torch": 5.0, "compiled": 1.0}} for case in small]
+    drawn = host_chart.times([*records, _record(scan.CASES[0])])
+    assert drawn == {call: {"cudml": 7.0, "torch": 5.0} for call in ("cumsum", "normalization", "fmod")}
+    picture = host_chart.svg({"gpu": "X", "bare_launch_us": 3.25, "cases": records})
+    assert picture.count("cudml 7.0<") == picture.count("torch 5.0<") == 3
+    assert "RawKernel: 3.2<" in picture
+    assert picture.count("<rect") == 7
 
 
 def test_chart_has_a_dot_for_each_large_scan_and_library() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from cudml.plan.spec import Modulus
 
 pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
 
-from cudml.cuda import cache, compiler, sources
+from cudml.cuda import cache, compiler, files, sources, version
 
 I32 = np.dtype(np.int32)
 LINE = ArrayLayout((64,), (4,), I32, 16)
@@ -42,6 +43,20 @@ def compilations(monkeypatch):
 
 def path(architecture: str = "sm_90"):
     return cache.cubin_path(PLAN.source, PLAN.constants, architecture)
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """A list that grows by one each time that NVRTC is asked for its version, which is in the list."""
+    seen = []
+    monkeypatch.setattr(version, "_loaded_library", lambda: __file__)
+    monkeypatch.setattr(compiler, "nvrtc_version", lambda: seen.append((99, len(seen))) or seen[-1])
+    return seen
+
+
+def note_in(folder):
+    (note,) = folder.glob("*.nvrtc")
+    return note
 
 
 def test_a_second_look_compiles_nothing(folder, compilations):
@@ -72,37 +87,93 @@ def test_a_damaged_file_is_replaced(compilations, damage):
     assert len(compilations) == 2
 
 
-def test_the_name_covers_everything_that_was_compiled(monkeypatch, compilations):
+def test_the_name_covers_everything_that_was_compiled(folder, monkeypatch, compilations):
     names = {path().name, path("sm_80").name}
     names.add(cache.cubin_path(PLAN.source, (*PLAN.constants, ("UNUSED", "1")), "sm_90").name)
     real = sources.headers()
     monkeypatch.setattr(sources, "headers", lambda: {**real, "layout.cuh": real["layout.cuh"] + "\n// changed\n"})
     names.add(path().name)
+    note_in(folder).unlink()
     monkeypatch.setattr(compiler, "nvrtc_version", lambda: (99, 0))
     names.add(path().name)
     assert len(names) == 5 == len(compilations)
 
 
-def test_a_folder_that_cannot_be_written_only_costs_time(monkeypatch, tmp_path):
+def test_a_folder_that_cannot_be_written_only_costs_time(monkeypatch, tmp_path, compilations):
     occupied = tmp_path / "a file"
     occupied.write_text("not a folder")
     monkeypatch.setenv("CUDML_CACHE_DIR", str(occupied))
     found = path()
     assert found.read_bytes()[:4] == b"\x7fELF"
     assert occupied.read_text() == "not a folder"
+    assert path() == found
+    assert len(compilations) == 1
+
+
+def test_nvrtc_is_not_asked_for_what_is_there(loads):
+    assert path() == path()
+    assert loads == [(99, 0)]
+
+
+def test_what_is_compiled_is_filed_under_the_version_that_compiles_it(loads, compilations):
+    """The note says (99, 0); NVRTC turns out to be another one."""
+    names = {path().name, path("sm_80").name, path("sm_80").name}
+    assert len(names) == 2 == len(compilations) == len(loads)
+    assert version.noted_version(cache.cache_folder()) == "(99, 1)"
+
+
+@pytest.mark.parametrize("what", ["the library", "the binding", "a variable", "the note"])
+def test_a_note_is_not_believed_after_something_was_replaced(folder, tmp_path, monkeypatch, loads, what):
+    library = tmp_path / "libnvrtc.so.99"
+    library.write_text("one")
+    monkeypatch.setattr(version, "_loaded_library", lambda: str(library))
+    path()
+    assert version.noted_version(folder) == "(99, 0)"
+    if what == "the library":
+        library.write_text("another one")
+    elif what == "the binding":
+        monkeypatch.setattr("cupy_backends.cuda.libs.nvrtc.__file__", str(library))
+    elif what == "a variable":
+        monkeypatch.setenv("CUDA_PATH", "/somewhere/else")
+    else:
+        note_in(folder).write_bytes(note_in(folder).read_bytes()[:-1])
+    assert version.noted_version(folder) is None
+    path()
+    assert loads == [(99, 0), (99, 1)]
+    assert version.noted_version(folder) == "(99, 1)"
+
+
+def test_where_the_library_is_not_known_nvrtc_is_asked_every_time(folder, monkeypatch):
+    monkeypatch.setattr(version, "_loaded_library", lambda: None)
+    assert path() == path()
+    assert not list(folder.glob("*.nvrtc"))
 
 
 def test_no_temporary_files_stay(folder):
     path()
-    assert [file.suffix for file in folder.iterdir()] == [".cubin"]
+    assert sorted(file.suffix for file in folder.iterdir()) == [".cubin", ".nvrtc"]
 
 
-def test_processes_that_fill_the_cache_at_once_agree(folder):
+@pytest.mark.parametrize("before", [None, b"cut off"], ids=["empty", "damaged"])
+def test_processes_that_fill_the_cache_at_once_agree(folder, before):
+    if before:
+        path().write_bytes(before)
     code = f"from cudml.cuda import cache; print(cache.cubin_path({PLAN.source!r}, {PLAN.constants!r}, 'sm_90'))"
     started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     found = {process.communicate(timeout=120)[0].strip() for process in started}
     assert found == {str(path())}
-    assert len(list(folder.iterdir())) == 1
+    assert cache.is_cached(PLAN.source, PLAN.constants, "sm_90")
+    assert len(list(folder.glob("*.cubin"))) == 1
+
+
+def test_a_reader_sees_a_file_as_a_whole_or_not_at_all(folder):
+    """One thread writes the same file over and over, another looks."""
+    whole = path().read_bytes()[:-32]
+    writing = threading.Thread(target=lambda: [files.write_whole(path(), whole) for _ in range(300)])
+    writing.start()
+    while writing.is_alive():
+        assert cache.is_cached(PLAN.source, PLAN.constants, "sm_90")
+    writing.join()
 
 
 def test_the_users_folder_is_the_default(monkeypatch):

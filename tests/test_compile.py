@@ -94,22 +94,40 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         yield make_plan(Normalization((1,), False, 0.0, Activation.named(name)), {"input": double, "output": double})
 
 
-def modulus_plans() -> Iterator[Plan]:
+def modulus_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
+    def plan(dividend: ArrayLayout, divisor: ArrayLayout | np.dtype, output: ArrayLayout, dtype: np.dtype) -> Plan:
+        return make_plan(Modulus(dtype), {"dividend": dividend, "divisor": divisor, "output": output}, device)
+
+    shape, itemsizes = (64, 256), {}
+    yield plan(dense((64,), F32), dense((64,), F32), dense((64,), F32), F32)  # a small one
+    device = device._replace(threads_per_multiprocessor=0)
     for dtype in [*INTEGERS, *FLOATS]:
-        source = dense((64, 64), dtype)
-        yield make_plan(Modulus(dtype), {"dividend": source, "divisor": source, "output": source})
-        yield make_plan(Modulus(dtype), {"dividend": source, "divisor": dtype, "output": source})
+        source, size = dense(shape, dtype), dtype.itemsize
+        turned = ArrayLayout(shape, (size, 64 * size), dtype, 16)
+        shifted = ArrayLayout(shape, (257 * size, size), dtype, size)
+        for divisor in (source, dtype):
+            yield plan(source, divisor, source, dtype)
+        if itemsizes.setdefault((size, dtype.kind), dtype) != dtype:
+            continue
+        for divisor in (dense((256,), dtype), dense((64, 1), dtype), turned):
+            yield plan(source, divisor, source, dtype)
+        yield plan(shifted, source, shifted, dtype)
+        yield plan(turned, turned, source, dtype)
+        yield plan(ArrayLayout(shape, (512 * size, 2 * size), dtype, 1), dtype, source, dtype)
     row = ArrayLayout((64, 64), (0, 3), F32, 1)
-    yield make_plan(
-        Modulus(FLOATS[3]), {"dividend": row, "divisor": dense((64, 1), INTEGERS[0]), "output": dense((64, 64), F32)}
-    )
+    yield plan(row, dense((64, 1), INTEGERS[0]), dense((64, 64), F32), FLOATS[3])
+    yield plan(dense(shape, INTEGERS[0]), dense(shape, INTEGERS[3]), dense(shape, INTEGERS[0]), INTEGERS[3])
+    for dtype, wide in ((INTEGERS[0], INTEGERS[3]), (INTEGERS[3], INTEGERS[0])):  # tiles of several types
+        turned = ArrayLayout(shape, (dtype.itemsize, 65 * dtype.itemsize), dtype, dtype.itemsize)
+        yield plan(turned, dense(shape, wide), dense(shape, INTEGERS[0]), INTEGERS[0])
+        yield plan(dense(shape, wide), turned, dense(shape, wide), INTEGERS[3])
+        yield plan(turned, wide, dense(shape, wide), wide)
+    huge = ArrayLayout((2**16, 2**16), (2**18, 4), F32, 16)
+    yield plan(huge, ArrayLayout((2**16, 1), (8, 4), F32, 4), huge, F32)
 
 
 def plans_of(family: str, device: DeviceProperties = H200) -> list[Plan]:
-    """Moduli are the same for all devices."""
-    if family == "modulus":
-        return list(modulus_plans())
-    return list(scan_plans(device) if family == "scan" else normalization_plans(device))
+    return list({"scan": scan_plans, "normalization": normalization_plans, "modulus": modulus_plans}[family](device))
 
 
 FAMILIES = ("scan", "normalization", "modulus")
@@ -141,5 +159,5 @@ def test_subnormals_are_not_flushed():
 
 
 def test_a_source_that_does_not_compile_says_why():
-    with pytest.raises(CompileError, match=r"modulus\.cu does not compile with -arch=sm_90"):
-        compile_cubin("modulus.cu", (("VALUE", "nonsense"),), "sm_90")
+    with pytest.raises(CompileError, match=r"modulus_packs\.cu does not compile with -arch=sm_90"):
+        compile_cubin("modulus_packs.cu", (("VALUE", "nonsense"),), "sm_90")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cudml
+from cudml import dml
 
 pytestmark = [pytest.mark.backend("cuda"), pytest.mark.xdist_group("gpu")]
 
@@ -40,6 +41,9 @@ def calls(cupy):
     line = cupy.asarray(rng.standard_normal(100_003, np.float32))
     offsets = cupy.asarray(np.sort(np.r_[0, rng.integers(0, line.size, 500), line.size]))
     scale = cupy.asarray(rng.standard_normal(9000, np.float32))
+    tensor = dml.BufferTensorDesc(data_type=dml.TensorDataType.FLOAT32, sizes=(40, 9000))
+    desc = dml.CumulativeSummationOperatorDesc(input_tensor=tensor, output_tensor=tensor, axis=1)
+    operator = dml.Device().create_operator(desc).compile()
     return {
         "cumsum rows": (x, lambda a: cudml.cumsum(a, 1)),
         "cumprod columns": (x, lambda a: cudml.cumprod(a.T, 0)),
@@ -49,6 +53,7 @@ def calls(cupy):
         "layer_norm": (x, lambda a: cudml.layer_norm(a, 9000, scale)),
         "batch_norm": (x, lambda a: cudml.batch_norm(a.T)),
         "fmod": (x, lambda a: cudml.fmod(a, 0.25)),
+        "operator": (x, lambda a: operator(a, cupy.empty_like(a))),
     }
 
 
@@ -61,6 +66,7 @@ NAMES = [
     "layer_norm",
     "batch_norm",
     "fmod",
+    "operator",
 ]
 
 
@@ -152,6 +158,20 @@ def test_threads_on_streams_of_their_own_get_the_same_bits(cupy):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thread_that_cuda_has_not_met_makes_a_known_call(cupy, name):
+    x, call = calls(cupy)[name]
+    expected = call(x).get()
+    cupy.cuda.Device(0).synchronize()
+    results: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: results.extend(call(x).get() for _ in range(2)))
+    thread.start()
+    thread.join()
+    assert len(results) == 2
+    for result in results:
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,10 +16,17 @@ from cudml.__main__ import main
 
 
 def test_import_is_light() -> None:
-    heavy = {"cupy", "matplotlib", "ml_dtypes", "cudml.cuda"}
+    heavy = {"cupy", "matplotlib", "ml_dtypes", "cudml.cuda", "cudml.plan.scan", "cudml.dml.names"}
     imported = subprocess.check_output([sys.executable, "-c", "import sys, cudml; print(*sys.modules)"], text=True)
     assert heavy.isdisjoint(imported.split())
     assert "cudml.dml" in imported.split()
+
+
+def test_descriptors_are_imported_when_they_are_asked_for() -> None:
+    code = "import cudml; print(cudml.dml.Device().feature_level.name); from cudml.dml import *; print(validate)"
+    assert "validate" in subprocess.check_output([sys.executable, "-c", code], text=True)
+    with pytest.raises(AttributeError, match=r"module 'cudml\.dml' has no attribute 'Nonsense'"):
+        _ = cudml.dml.Nonsense
 
 
 def test_all_names_exist_and_are_documented() -> None:
@@ -39,6 +46,11 @@ def test_info_names_the_cache_folder(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setenv("CUDML_CACHE_DIR", "/somewhere/else")
     main(["info"])
     assert "Cache      /somewhere/else\n" in capsys.readouterr().out
+
+
+def test_info_lists_the_calls_that_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--plans"]) == 0
+    assert " calls known, " in capsys.readouterr().out
 
 
 def test_without_a_subcommand_the_usage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

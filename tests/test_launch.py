@@ -151,7 +151,7 @@ def gpu_counts(xp: Any) -> Any:
 def scratch(run: Any) -> Any:
     from cudml.cuda import launcher
 
-    launcher._steps(tickets(), 0)  # loads the kernel, which is not what is captured
+    launcher.steps_of(tickets(), 0)  # loads the kernel, which is not what is captured
     return launcher._scratch_of(0)
 
 

@@ -16,6 +16,16 @@ FMOD_DTYPES = [*INTEGERS, *FLOATS]
 all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
 
 
+@pytest.fixture(autouse=True)
+def no_array_is_small(request):
+    """Small arrays go another way than large ones, which nearly all tests are about."""
+    if "xp" not in request.fixturenames:
+        yield
+        return
+    with request.getfixturevalue("xp").planned_for(threads_per_multiprocessor=0):
+        yield
+
+
 def truncated(dividend: int, divisor: int) -> int:
     """The remainder in Python integers, 0 for a zero divisor."""
     return 0 if divisor == 0 else int(math.copysign(1, dividend)) * (abs(dividend) % abs(divisor))
@@ -125,6 +135,74 @@ def test_integers_over_the_full_range(xp, dtype):
     check(xp, signed[:, None], signed[None, :])
     shifts = rng.integers(0, 8 * np.dtype(dtype).itemsize, 20_000).astype(dtype)
     check(xp, random(rng, 20_000, dtype), random(rng, 20_000, dtype) >> shifts)
+
+
+OLD_GPU = (7, 5)  # without fast arithmetic in double, by which quotients are found otherwise
+
+new_and_old_gpu = pytest.mark.parametrize("capability", [(9, 0), OLD_GPU], ids=str)
+
+
+@new_and_old_gpu
+@pytest.mark.parametrize("dtype", [d for d in INTEGERS if np.dtype(d).itemsize > 1], ids=str)
+def test_near_multiples_of_divisors_of_all_sizes(xp, dtype, capability):
+    """Where a quotient that is one off shows."""
+    rng, n, bits = np.random.default_rng(12), 30_000, 8 * np.dtype(dtype).itemsize
+    unsigned = np.dtype(f"u{bits // 8}")
+    y, x = (random(rng, n, unsigned) >> rng.integers(0, bits, n).astype(unsigned) for _ in range(2))
+    x = np.where(rng.random(n) < 0.8, x // np.maximum(y, 1) * y + rng.integers(-2, 3, n).astype(unsigned), x)
+    pairs = zip(rng.random((2, n)) < (0.5 if np.dtype(dtype).kind == "i" else 0), (x, y), strict=True)
+    x1, x2 = (np.where(negative, 0 - magnitude, magnitude).view(dtype) for negative, magnitude in pairs)
+    with xp.planned_for(compute_capability=capability):
+        check(xp, x1, x2)
+
+
+def near_multiples(rng, n, dtype):
+    """Divisors of any bits, and dividends within two steps of a multiple of theirs up to 2^30 times as large."""
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    y = random(rng, n, unsigned).view(dtype)
+    with np.errstate(all="ignore"):
+        multiple = (y.astype(np.float64) * np.floor(2.0 ** rng.uniform(0, 30, n))).astype(dtype)
+    return (multiple.view(unsigned) + rng.integers(-2, 3, n).astype(unsigned)).view(dtype), y
+
+
+@new_and_old_gpu
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_floats_near_multiples(xp, dtype, capability):
+    with xp.planned_for(compute_capability=capability):
+        check(xp, *near_multiples(np.random.default_rng(13), 30_000, np.dtype(dtype)))
+
+
+@new_and_old_gpu
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_floats_of_all_exponents(xp, dtype, capability):
+    """Subnormals too, and ratios that take the long division its most steps."""
+    dtype = np.dtype(dtype)
+    rng, unsigned = np.random.default_rng(14), np.dtype(f"u{dtype.itemsize}")
+    x1, x2 = random(rng, (2, 30_000), unsigned).view(dtype)
+    x1[::5] = np.finfo(np.float32).max if dtype.itemsize == 4 else x1[::5]
+    x2[::7] = (x2.view(unsigned)[::7] % 1000).astype(unsigned).view(dtype)
+    with xp.planned_for(compute_capability=capability):
+        check(xp, x1, x2)
+
+
+@pytest.mark.backend("cuda")
+@pytest.mark.xdist_group("gpu")
+def test_all_pairs_of_halves(xp):
+    """Halves are integers times 2^-24, and integers of 64 bits hold them: another algorithm altogether."""
+    import cupy
+
+    def steps(bits):
+        exponent, fraction = (bits >> 10 & 31).astype(cupy.int64), (bits & 1023).astype(cupy.int64)
+        return cupy.where(exponent == 0, fraction, (fraction + 1024) << cupy.maximum(exponent - 1, 0))
+
+    y = cupy.arange(1, 0x7C00, dtype=cupy.uint16)
+    for first in range(0, 0x7C00, 1024):
+        x = cupy.arange(first, first + 1024, dtype=cupy.uint16)[:, None]
+        expected = steps(x) % steps(y)
+        got = fmod(x.view(cupy.float16), y.view(cupy.float16)).view(cupy.uint16)
+        assert (steps(got) == expected).all()
+        signed = fmod((x | 0x8000).view(cupy.float16), (y | 0x8000).view(cupy.float16)).view(cupy.uint16)
+        assert (signed == got | 0x8000).all()
 
 
 def test_nothing_warns(xp):
@@ -237,6 +315,113 @@ def test_layouts(xp, pattern, dtype):
         out = Poisoned(xp, x1.shape, dtype, written)
         fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
         np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize("shape", [(131,), (37, 1), ()], ids=["row", "column", "number"])
+@pytest.mark.parametrize("pattern", ["contiguous", "padded lines", "transposed", "every second"])
+def test_divisors_that_repeat(xp, dtype, shape, pattern):
+    rng, dtype = np.random.default_rng(15), np.dtype(dtype)
+    x1 = random(rng, (37, 131), f"u{dtype.itemsize}").view(dtype)
+    x2 = random(rng, shape, f"u{dtype.itemsize}").view(dtype)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(*(x.astype(float) if dtype.itemsize < 4 and dtype in FLOATS else x for x in (x1, x2)))
+    out = Poisoned(xp, x1.shape, dtype)
+    fmod(place(xp, x1, pattern), xp.asarray(x2) if shape else x2[()], out=out.array)
+    np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.uint64])
+@pytest.mark.parametrize("offsets", [(0, 1, 2), (3, 0, 3), (5, 7, 0), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("length", [1, 5, 100, 257])
+def test_every_alignment_of_arrays_and_rows(xp, dtype, offsets, length):
+    """Rows of an odd length begin at all alignments, each array at one of its own."""
+    rng, n, dtype = np.random.default_rng(16), 7 * length, np.dtype(dtype)
+    whole = [random(rng, n + 16, f"u{dtype.itemsize}").view(dtype) for _ in range(3)]
+    parts = [slice(offset, offset + n) for offset in offsets]
+    buffers = [xp.asarray(values) for values in whole]
+    x1, x2, out = (buffer[part].reshape(7, length) for buffer, part in zip(buffers, parts, strict=True))
+    given = [values[part].reshape(7, length) for values, part in zip(whole, parts, strict=True)]
+    with np.errstate(all="ignore"):
+        expected, by_row = np.fmod(given[0], given[1]), np.fmod(given[0], given[1][3])
+    for divisor, result in ((x2, expected), (x2[3], by_row)):
+        fmod(x1, divisor, out=out)
+        np.testing.assert_array_equal(xp.to_numpy(out), result)
+        rest = np.delete(xp.to_numpy(buffers[2]).view(f"u{dtype.itemsize}"), parts[2])
+        assert (rest == np.delete(whole[2].view(rest.dtype), parts[2])).all()
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (64, 65), (129, 257), (288, 272), (3, 40, 70)], ids=str)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64])
+@pytest.mark.parametrize("both", [False, True])
+def test_transposed_operands(xp, shape, dtype, both):
+    rng = np.random.default_rng(17)
+    x1, x2 = random(rng, shape, dtype), random(rng, shape, dtype)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x1, x2)
+    for first, second in (("transposed", "transposed" if both else "contiguous"), ("rolled axes", "transposed")):
+        out = Poisoned(xp, shape, dtype)
+        fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
+        np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(272,), (300, 1), ()], ids=["row", "column", "number"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_transposed_operand_beside_one_that_repeats(xp, dtype, shape, swapped):
+    rng = np.random.default_rng(21)
+    x1, x2 = (rng.integers(1, 100, s).astype(dtype) for s in ((300, 272), shape))
+    operands = [place(xp, x1, "transposed"), xp.asarray(x2) if shape else x2[()]]
+    expected = np.fmod(*((x2, x1) if swapped else (x1, x2)))
+    out = Poisoned(xp, x1.shape, dtype)
+    fmod(*(operands[::-1] if swapped else operands), out=out.array)
+    np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", FMOD_DTYPES, ids=str)
+@pytest.mark.parametrize("pattern", ["contiguous", "transposed", "offset by a byte"])
+def test_small_arrays(xp, dtype, pattern):
+    rng, dtype = np.random.default_rng(18), np.dtype(dtype)
+    bits = np.dtype(f"u{dtype.itemsize}")
+    x1, x2 = random(rng, (17, 31), bits).view(dtype), random(rng, (31,), bits).view(dtype)
+    wide = dtype.itemsize < 4 and dtype in FLOATS
+    with np.errstate(all="ignore"):
+        expected = np.fmod(*(x.astype(float) if wide else x for x in (x1, x2)))
+    out = Poisoned(xp, x1.shape, dtype)
+    with xp.planned_for(threads_per_multiprocessor=2048):
+        fmod(place(xp, x1, pattern), xp.asarray(x2), out=out.array)
+    np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, *FLOATS], ids=str)
+@pytest.mark.parametrize("lead", [0, 1, 2, 3])
+@pytest.mark.parametrize("shape", [(1500,), (6, 1000), (5, 333)], ids=str)
+def test_every_second_element_from_any_address(xp, dtype, lead, shape):
+    rng, dtype = np.random.default_rng(19), np.dtype(dtype)
+    stored, bits = (*shape[:-1], lead + 2 * shape[-1]), np.dtype(f"u{dtype.itemsize}")
+    bases = [random(rng, stored, bits).view(dtype) for _ in range(2)]
+    given = [base[..., lead::2] for base in bases]
+    wide = dtype.itemsize < 4 and dtype in FLOATS
+    with np.errstate(all="ignore"):
+        expected = np.fmod(*(x.astype(float) if wide else x for x in given))
+    out = Poisoned(xp, shape, dtype)
+    fmod(*(xp.asarray(base)[..., lead::2] for base in bases), out=out.array)
+    np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize("pattern", ["contiguous", "padded lines", "transposed", "every second"])
+def test_operands_and_results_of_several_sizes(xp, pattern):
+    """Packs have as many elements as the widest type allows, tiles are those of the type that moves."""
+    rng, shape = np.random.default_rng(20), (70, 300)
+    types = ((bool, "i1", "i1 f4"), ("i1", "i4", "i1 i8"), ("i8", "i2", "i8"), ("f8", "i4", "f2 f8"))
+    for first, second, kinds in types:
+        x1, x2 = rng.integers(-100, 100, shape).astype(first), rng.integers(1, 100, shape).astype(second)
+        expected = np.fmod(x1, x2)
+        for kind in kinds.split():
+            for pair in (("contiguous", pattern), (pattern, "contiguous"), (pattern, pattern)):
+                out = Poisoned(xp, shape, kind)
+                fmod(*(place(xp, x, p) for x, p in zip((x1, x2), pair, strict=True)), out=out.array)
+                np.testing.assert_array_equal(out.read(), expected.astype(kind))
 
 
 @pytest.mark.parametrize("n", [1, 31, 1023, 1025, 65_537, 1_000_003])

@@ -9,7 +9,8 @@ from cudml.plan import make_plan, recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
 from cudml.plan.groups import magic_of
-from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, index_type
+from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, collapse_together, index_type
+from cudml.plan.modulus import TILES, count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
@@ -71,6 +72,13 @@ def test_collapsed_dims_reach_the_same_elements():
         assert array.flat[number] == array[0, 0, 0, 0] + offset // array.itemsize
 
 
+def test_axes_that_merge_in_one_layout_only_stay():
+    dense, column = layout((4, 5, 6)), broadcast(layout((4, 5, 1)), (4, 5, 6))
+    assert collapse_together([dense], (0, 1, 2)) == ((120,), [(4,)])
+    assert collapse_together([dense, column], (0, 1, 2)) == ((20, 6), [(24, 4), (4, 0)])
+    assert collapse_together([layout((1, 1))], (0, 1)) == ((1,), [(0,)])
+
+
 def test_broadcast_gives_the_strides_of_numpy():
     array = np.zeros((3, 1, 5), np.float32)
     found = broadcast(ArrayLayout(array.shape, array.strides, array.dtype, 16), (2, 3, 4, 5))
@@ -103,8 +111,8 @@ def test_index_type_grows_with_offsets(reach, expected):
         ((300, 64), 1, ["scan_short_lines"]),
         ((300, 65), 1, ["scan_lines"]),
         ((32, 8000), 0, ["scan_short_columns"]),
-        ((512, 8000), 0, ["scan_short_columns"]),
-        ((513, 8000), 0, ["scan_columns"]),
+        ((128, 8000), 0, ["scan_short_columns"]),
+        ((129, 8000), 0, ["scan_columns"]),
         ((9000, 300), 0, ["scan_columns"]),
         ((9000, 2), 0, ["scan_columns"]),
         ((3, 50, 7), None, ["scan_lines"]),
@@ -170,19 +178,20 @@ def test_stages_fit_in_shared_memory(dtype, kilobytes):
 
 
 @pytest.mark.parametrize(
-    ("capability", "strides", "stored", "bulk"),
+    ("capability", "strides", "stored", "load"),
     [
-        ((9, 0), 1, "float32", "1"),
-        ((8, 9), 1, "float32", "0"),
-        ((9, 0), 2, "float32", "0"),
+        ((9, 0), 1, "float32", "2"),
+        ((8, 9), 1, "float32", "1"),
+        ((7, 5), 1, "float32", "0"),
+        ((9, 0), 2, "float32", "1"),
         ((9, 0), 1, "float64", "0"),
     ],
 )
-def test_bulk_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, bulk):
+def test_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, load):
     source = layout((10**7,), stored, (strides,))
     device = H200._replace(compute_capability=capability)
     plan = make_plan(Scan("sum", F32, 0), {"input": source, "output": layout((10**7,))}, device)
-    assert constants(plan)["BULK"] == bulk
+    assert constants(plan)["LOAD"] == load
 
 
 def test_chunks_are_packed_only_where_dense_and_aligned():
@@ -227,6 +236,36 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     )
     tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
     assert plan.scratch_bytes == 8 * (1 + tiles * words)
+
+
+def test_strips_have_fewer_columns_where_many_blocks_share_one():
+    assert constants(scan((100_000, 4096), 0))["COLUMNS"] == "64"
+    assert constants(scan((100_000, 256), 0))["COLUMNS"] == "32"
+    assert constants(scan((100_000, 64), 0))["COLUMNS"] == "64"  # contiguous
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("inner", [2, 3, 16, 64, 65, 5000])
+@pytest.mark.parametrize("kilobytes", [48, 99, 227])
+def test_an_assembly_line_of_columns_fits_a_block(dtype, inner, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    array = layout((100_000, inner), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["scan_columns"]
+    assert int(constants(plan)["STAGES"]) >= 2
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+    assert plan.launches[0].block <= 1024
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(65_536, 4096), (300, 5000), (100, 5000), (30, 5000), (100_000, 16)])
+def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
+    """However few bytes one has in memory, it takes a register of four."""
+    array = layout(shape, dtype)
+    found = constants(make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}))
+    chunk = max(1, 16 // array.dtype.itemsize)
+    values = int(found["SPAN"]) * chunk * int(found["VECTOR"])
+    assert values * max(4, array.dtype.itemsize) <= 256
 
 
 # ---- normalization
@@ -307,26 +346,128 @@ def test_the_moments_of_nothing_are_still_written():
 # ---- modulus
 
 
+def modulus(
+    dividend: ArrayLayout | np.dtype, divisor: ArrayLayout | np.dtype, output: ArrayLayout, **device: object
+) -> Plan:
+    """For a GPU of so few threads that no array is small, unless `device` says otherwise."""
+    arrays = {"dividend": dividend, "divisor": divisor, "output": output}
+    return make_plan(Modulus(output.dtype), arrays, H200._replace(**{"threads_per_multiprocessor": 0, **device}))
+
+
+SQUARE = layout((64, 64))
+TURNED = layout((64, 64), strides=(1, 64))
+
+
 @pytest.mark.parametrize(
-    ("divisor", "pack"),
+    ("dividend", "divisor", "kernel", "access"),
     [
-        (layout((64, 64)), 4),
-        (layout((64, 64), alignment=4), 1),
-        (layout((64, 64), strides=(1, 64)), 1),
-        (layout((64,)), 1),
-        (F32, 4),
+        (SQUARE, SQUARE, "packs", ("PACKED", "PACKED")),
+        (SQUARE, F32, "packs", ("PACKED", "NUMBER")),
+        (F32, SQUARE, "packs", ("NUMBER", "PACKED")),
+        (SQUARE, layout((64,)), "packs", ("PACKED", "PACKED")),
+        (SQUARE, layout((64, 1)), "packs", ("PACKED", "ONE")),
+        (SQUARE, layout((1, 1)), "packs", ("PACKED", "ONE")),
+        (layout((64, 64), alignment=4), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (layout((64, 64), alignment=1), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (layout((64, 64), strides=(65, 1)), SQUARE, "packs", ("SHIFTED", "PACKED")),
+        (TURNED, SQUARE, "tiles", ("PACKED", "PACKED")),
+        (TURNED, TURNED, "tiles", ("PACKED", "PACKED")),
+        (SQUARE, TURNED, "tiles", ("PACKED", "PACKED")),
+        (layout((64, 64), strides=(1, 65)), layout((64, 1)), "tiles", ("SHIFTED", "PACKED")),  # both turned
+        (TURNED, layout((64, 64), strides=(128, 2)), "tiles", ("PACKED", "STRIDED")),
+        (TURNED, F32, "tiles", ("PACKED", "NUMBER")),
+        (layout((64, 64), strides=(128, 2)), SQUARE, "elements", ("ONE", "ONE")),
+        (layout((64, 64), strides=(64, -1)), F32, "elements", ("ONE", "NUMBER")),
     ],
 )
-def test_dense_operands_of_a_modulus_are_packed(divisor, pack):
-    plan = make_plan(Modulus(F32), {"dividend": layout((64, 64)), "divisor": divisor, "output": layout((64, 64))})
-    assert constants(plan)["PACK"] == str(pack)
-    assert plan.launches[0].grid == 64 * 64 // (256 * pack)
+def test_kernels_of_a_modulus(dividend, divisor, kernel, access):
+    plan = modulus(dividend, divisor, SQUARE)
+    found = constants(plan)
+    assert kernels(plan) == [f"modulus_{kernel}"]
+    assert (found["DIVIDEND_ACCESS"], found["DIVISOR_ACCESS"]) == access
 
 
 def test_arrays_in_one_order_are_packed_whatever_the_order():
-    transposed = layout((64, 32), strides=(1, 64))
-    plan = make_plan(Modulus(F32), dict.fromkeys(("dividend", "divisor", "output"), transposed))
+    plan = modulus(TURNED, TURNED, TURNED)
     assert constants(plan)["PACK"] == "4"
+    assert plan.launches[0].grid == 64 * 64 // (256 * 4)
+
+
+def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
+    shifted = layout((64, 65))
+    plan = modulus(shifted, shifted, shifted)
+    assert constants(plan)["DIVISOR_ACCESS"] == "PACKED"  # one axis, which begins aligned
+    plan = modulus(layout((64, 65), alignment=4), layout((65,)), layout((64, 65), alignment=4))
+    assert (constants(plan)["ALIGNED_ROWS"], constants(plan)["DIVISOR_ACCESS"]) == ("0", "SHIFTED")
+
+
+def test_short_rows_are_computed_by_elements():
+    for length, kernel in ((31, "elements"), (32, "packs")):
+        source = layout((1000, length))
+        assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
+
+
+def test_packs_with_a_common_divisor_share_a_thread():
+    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "4"
+    assert constants(modulus(SQUARE, SQUARE, SQUARE))["ROWS"] == "1"
+    of_rows = modulus(SQUARE, layout((64, 1)), SQUARE)  # each cut in four
+    assert (constants(of_rows)["ROWS"], constants(of_rows)["RANK"]) == ("4", "2")
+    assert of_rows.launches[0].grid == 64 * 64 // (256 * 4 * 4)
+    odd = layout((64, 68))
+    assert constants(modulus(odd, layout((64, 1)), odd))["ROWS"] == "1"
+
+
+def test_what_moves_through_a_tile_decides_its_size():
+    byte, wide = np.dtype(np.int8), layout((64, 64), dtype=np.int64)
+    turned = layout((64, 64), strides=(1, 64), dtype=byte)
+    for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
+        found = constants(modulus(dividend, divisor, output))
+        assert (int(found["TILE_HEIGHT"]), int(found["TILE_WIDTH"])) == TILES[of]
+
+
+def test_every_second_of_small_elements_is_picked_out_of_packs():
+    ways = {np.int8: ("packs", "SECOND"), np.int16: ("packs", "SECOND"), np.int32: ("elements", "ONE")}
+    for dtype, (kernel, access) in ways.items():
+        every_second = layout((64, 256), strides=(512, 2), dtype=dtype)
+        plan = modulus(every_second, every_second, layout((64, 256), dtype=dtype))
+        assert (kernels(plan), constants(plan)["DIVISOR_ACCESS"]) == ([f"modulus_{kernel}"], access)
+
+
+def test_threads_take_single_elements_of_small_arrays():
+    for size, kernel in ((1024, "elements"), (2**16, "elements"), (2**17, "packs")):
+        array = layout((size,))
+        plan = modulus(array, array, array, threads_per_multiprocessor=2048)
+        assert kernels(plan) == [f"modulus_{kernel}"]
+    assert constants(modulus(SQUARE, SQUARE, SQUARE, threads_per_multiprocessor=2048))["ITEMS"] == "1"
+
+
+def test_axes_of_a_modulus_are_merged_where_all_arrays_lie_in_one_stride():
+    source = layout((8, 6, 40))
+    assert constants(modulus(source, source, source))["RANK"] == "0"
+    assert constants(modulus(source, layout((6, 40)), source))["RANK"] == "1"
+    assert constants(modulus(source, layout((8, 1, 40)), source))["RANK"] == "2"
+
+
+def test_doubles_are_used_for_integers_where_they_are_fast():
+    for capability, fast in (((9, 0), "1"), ((8, 0), "1"), ((7, 5), "0"), ((8, 9), "0"), ((12, 0), "0")):
+        assert constants(modulus(SQUARE, SQUARE, SQUARE, compute_capability=capability))["FAST_DOUBLE"] == fast
+
+
+def test_an_empty_modulus_launches_nothing():
+    for shape in ((0,), (3, 0), (0, 64)):
+        assert modulus(layout(shape), F32, layout(shape)).launches == ()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 1000, 2**16 + 1, 2**30, 2**30 + 1, 2**31 - 1])
+def test_counts_divide_exactly(size):
+    """As struct Count does, in 32 bits."""
+    _, factor, shift = count_of(size)
+    assert -(2**31) <= factor < 2**31
+    candidates = {0, 1, size - 1, size, size + 1, 2**31 - 1, 2**31 - 2}
+    multiples = {k * size + step for k in (2, 3, 1000, (2**31 - 1) // size) for step in (-1, 0, 1)}
+    for n in filter(range(2**31).__contains__, candidates | multiples):
+        quotient = n if size == 1 else (n * (factor % 2**32) >> 32) >> shift
+        assert quotient == n // size
 
 
 # ---- what a plan is

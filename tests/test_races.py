@@ -83,7 +83,7 @@ def test_cases_share_a_line_in_every_way(plans: list[Plan]):
     assert set(shares(plans, "scan_lines")) == {share for _, share in LINE_SHARES}
 
 
-BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "BULK", "LINKED", "DENSE")
+BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "LINKED", "DENSE")
 BRANCHES += ("EXCHANGE", "SCALE_PACKED")
 
 
@@ -93,8 +93,15 @@ def test_cases_take_every_branch(constant: str, plans: list[Plan]):
     assert values >= {"0", "1"}
 
 
+def test_cases_load_tiles_in_every_way(plans: list[Plan]):
+    constants = [dict(plan.constants) for plan in plans if plan.source == "scan_stream.cu"]
+    assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}
+
+
 def test_cases_load_and_fold_columns_in_every_way(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if plan.source == "scan_columns.cu"]
     assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}
     assert {constant["DENSE"] for constant in constants if constant["LOAD"] == "1"} == {"0", "1"}
-    assert {int(constant["BUNDLE"]) > 1 for constant in constants} == {False, True}
+    assert {int(constant["CHUNKS"]) // 33 > 0 for constant in constants} == {False, True}
+    assert min(int(constant["CHUNKS"]) for constant in constants) < 32
+    assert max(int(constant["UNIT_BITS"]) for constant in constants) > 6

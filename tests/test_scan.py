@@ -267,6 +267,23 @@ def test_layout_of_long_lines(xp, pattern, shape):
         assert_same_bits(xp.to_numpy(result), expected)
 
 
+@directions
+@pytest.mark.parametrize(
+    ("dtype", "summed"), [("int8", "int64"), ("bool", "int64"), ("int16", "int16"), ("float16", "float32")]
+)
+@pytest.mark.parametrize("shape", [(66_005,), (66_000,), (2, 40_008), (40_000, 3), (3_000, 64)], ids=str)
+def test_long_lines_whose_chunks_are_shorter_than_a_vector(xp, dtype, summed, shape, reverse):
+    """Chunks may lie dense and aligned, and yet half of them begin in the middle of what is copied in one piece."""
+    values = np.random.default_rng(12).integers(0, 2, shape).astype(dtype)
+    axis = shape.index(max(shape))
+    ordered = np.flip(values, axis) if reverse else values
+    sums = np.cumsum(ordered, axis, dtype=np.int64)
+    expected = np.flip(sums, axis) if reverse else sums
+    for pattern in ("contiguous", "offset by half a vector", "offset by an element"):
+        result = cumsum(place(xp, values, pattern), axis, dtype=summed, reverse=reverse)
+        np.testing.assert_array_equal(xp.to_numpy(result), expected.astype(summed))
+
+
 @all_patterns
 @pytest.mark.parametrize("shape", [(6,), (6, 5), (4, 5, 6), (3, 1, 4), (5, 4, 1), (2, 3, 2, 5)], ids=str)
 def test_results_lie_in_memory_as_numpys(xp, pattern, shape):

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
 import numpy as np
 from cupy.cuda.device import get_device_id
 
+from cudml.backend import register, register_repeating
 from cudml.cuda.device import properties_of
 from cudml.cuda.graphs import is_capturing, kept_for_replays
 from cudml.cuda.launcher import launch
+from cudml.cuda.repeats import Repeat, Repeats, key_of
 from cudml.memory import make_in_order
 from cudml.plan import recall_plan
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, alignment_of
+from cudml.plan.plan import Plan
 from cudml.plan.spec import Spec
+
+
+class _Thread(threading.local):
+    planned: list[tuple[Plan, int]] | None = None
+    """What calls were planned instead of launched; None while they are launched."""
 
 
 class CudaBackend:
@@ -24,8 +34,36 @@ class CudaBackend:
 
     name = "cuda"
 
-    planned_for: DeviceProperties | None = None
-    """The properties that plans are made for instead of the device's own; tests limit the grid or take older paths."""
+    def __init__(self) -> None:
+        self.repeats = Repeats()
+        self.repeat = self.repeats.make
+        self._planned_for: DeviceProperties | None = None
+        self._thread = _Thread()
+
+    @property
+    def planned_for(self) -> DeviceProperties | None:
+        """The properties that plans are made for instead of the device's own; tests limit the grid or take older
+        paths."""
+        return self._planned_for
+
+    @planned_for.setter
+    def planned_for(self, properties: DeviceProperties | None) -> None:
+        self._planned_for = properties
+        if properties:
+            self.repeats.pause("planned_for")
+        else:
+            self.repeats.resume("planned_for")
+
+    @contextmanager
+    def planning_only(self) -> Iterator[list[tuple[Plan, int]]]:
+        """A context in which calls of this thread launch nothing; their plans and devices are in the list."""
+        planned = self._thread.planned = []
+        self.repeats.pause(threading.get_ident())
+        try:
+            yield planned
+        finally:
+            self._thread.planned = None
+            self.repeats.resume(threading.get_ident())
 
     def asarray(self, value: Any) -> cupy.ndarray:
         if isinstance(value, cupy.ndarray):
@@ -59,17 +97,53 @@ class CudaBackend:
             return None if is_capturing() else cupy.asnumpy(array)
 
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
-        present = {name: array for name, array in arrays.items() if array is not None}
+        present = _present(arrays)
         device = common_device(present)
-        layouts = tuple([(name, layout_of(array)) for name, array in present.items()])
-        plan = recall_plan(spec, layouts, self.planned_for or properties_of(device))
+        plan = self._plan(spec, present, device)
         if not plan.launches:
             return
-        if device == get_device_id():
+        if self._thread.planned is not None:
+            self._thread.planned.append((plan, device))
+        elif device == get_device_id():
             launch(plan, present, device)
         else:
             with cupy.cuda.Device(device):
                 launch(plan, present, device)
+
+    def _plan(self, spec: Spec, present: Mapping[str, Any], device: int) -> Plan:
+        layouts = tuple([(name, layout_of(array)) for name, array in present.items()])
+        return recall_plan(spec, layouts, self.planned_for or properties_of(device))
+
+    def remember(
+        self,
+        call: tuple[Any, ...],
+        given: Mapping[str, Any],
+        result: Any,
+        spec: Spec,
+        arrays: Mapping[str, Any],
+        in_place: Container[str],
+        also: Sequence[str],
+    ) -> None:
+        key, present = key_of(call, tuple(given.values())), _present(arrays)
+        is_real = self._thread.planned is None and not self.planned_for
+        if key is None or not is_real or not _is_direct(given, present, also):
+            return
+        device = common_device(present)
+        plan = self._plan(spec, present, device)
+        if plan.launches:
+            self.repeats.add(key, Repeat(plan, device, given, present, result, in_place, also))
+
+
+def _present(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _is_direct(given: Mapping[str, Any], arrays: Mapping[str, Any], also: Sequence[str]) -> bool:
+    """Whether a call worked on the arrays that it was given, not on copies, and made none but the outputs."""
+    *inputs, output = given
+    made = arrays.keys() - {name for name in inputs if given[name] is not None} - {output, *also}
+    places = [(value, arrays[name]) for name, value in given.items() if isinstance(value, cupy.ndarray)]
+    return not made and all(value.data.ptr == array.data.ptr for value, array in places)
 
 
 def layout_of(array: Any) -> ArrayLayout | np.dtype:
@@ -94,3 +168,5 @@ def common_device(arrays: Mapping[str, Any]) -> int:
 
 
 BACKEND = CudaBackend()
+register(cupy.ndarray, BACKEND)
+register_repeating(cupy.ndarray, BACKEND)

@@ -1,9 +1,8 @@
 """Compiled kernels on disk.
 
 A file's name is the digest of every byte that was compiled, of the options with the architecture, and of NVRTC's
-version, so a file never goes stale. Files are written under another name and renamed: two processes may fill the cache
-at once. Each ends with the digest of what precedes it; a truncated or foreign file is noticed and replaced. The folder
-may be deleted at any time.
+version, so a file never goes stale. Two processes may fill the cache at once, and damaged files are replaced
+(files.py). The folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -12,13 +11,15 @@ import hashlib
 import os
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from cudml.cuda import compiler, sources
+from cudml.cuda.files import read_whole, write_whole
+from cudml.cuda.version import loaded_version, noted_version
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_ELSEWHERE: dict[Path, Path] = {}
 
 
 def cache_folder() -> Path:
@@ -33,47 +34,41 @@ def cache_folder() -> Path:
 
 def cubin_path(name: str, constants: compiler.Constants, architecture: str) -> Path:
     """The file that holds the compiled kernels; compiles them if there is none yet."""
-    file_name = f"{_key(name, constants, architecture)}.cubin"
-    path = cache_folder() / file_name
-    if _is_whole(path):
-        return path
+    for path in _places(name, constants, architecture):
+        found = _found(path)
+        if found:
+            return found
     cubin, _ = compiler.compile_cubin(name, constants, architecture)
     try:
-        return _write(path, cubin)
+        return write_whole(path, cubin)
     except OSError:
-        return _write(_private_folder() / file_name, cubin)
+        elsewhere = _ELSEWHERE[path] = write_whole(_private_folder() / path.name, cubin)
+        return elsewhere
 
 
-def _key(name: str, constants: compiler.Constants, architecture: str) -> str:
+def is_cached(name: str, constants: compiler.Constants, architecture: str) -> bool:
+    """Whether `cubin_path` finds the file without compiling."""
+    return any(map(_found, _places(name, constants, architecture)))
+
+
+def _places(name: str, constants: compiler.Constants, architecture: str) -> Iterator[Path]:
+    """Where the file is or will be: by the version that is noted first, at last by that of NVRTC, which is loaded."""
     digest = hashlib.sha256()
     texts = (name, sources.source(name), *(part for header in sources.headers().items() for part in header))
-    options = compiler.compile_options(constants, architecture)
-    for part in (*texts, *options, str(compiler.nvrtc_version())):
+    for part in (*texts, *compiler.compile_options(constants, architecture)):
         digest.update(part.encode() + b"\0")
-    return digest.hexdigest()[:40]
+    folder = cache_folder()
+    for version_in in (noted_version, loaded_version):
+        version = version_in(folder)
+        if version:
+            named = digest.copy()
+            named.update(version.encode() + b"\0")
+            yield folder / f"{named.hexdigest()[:40]}.cubin"
 
 
-def _is_whole(path: Path) -> bool:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return False
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    return bool(body) and hashlib.sha256(body).digest() == digest
-
-
-def _write(path: Path, cubin: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(cubin + hashlib.sha256(cubin).digest())
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    return path
+def _found(path: Path) -> Path | None:
+    """The file, or the one that this process wrote elsewhere because it could not be written there."""
+    return next((file for file in (path, _ELSEWHERE.get(path, path)) if read_whole(file)), None)
 
 
 @cache

@@ -11,44 +11,33 @@ import cupy
 from cudml.cuda.cache import cubin_path
 from cudml.cuda.device import architecture_of
 from cudml.cuda.graphs import capture_of, is_capturing, kept_for_replays
-from cudml.cuda.scratch import DeviceScratch, Piece
+from cudml.cuda.scratch import NO_PIECE, DeviceScratch, Piece
 from cudml.plan.binding import Binding
 from cudml.plan.plan import Launch, Plan
 
 
 def launch(plan: Plan, arrays: Mapping[str, Any], device: int) -> None:
     """Launches the plan's kernels on the current stream of `device`, which is the current one."""
-    workspace = scratch = None
-    workspace_address = scratch_address = 0
-    if plan.workspace_bytes:
-        workspace = kept_for_replays(cupy.empty(plan.workspace_bytes, cupy.uint8))
-        workspace_address = workspace.data.ptr
-    if plan.scratch_bytes:
-        scratch = _scratch(plan.scratch_bytes, device)
-        scratch_address = scratch.address
-    for function, grid, block, shared_bytes, cooperative, binding in _steps(plan, device):
-        arguments = binding(arrays, _address_of, workspace_address, scratch_address)
-        function(grid, block, arguments, shared_bytes, enable_cooperative_groups=cooperative)
+    workspace = workspace_for(plan.workspace_bytes)
+    scratch = scratch_for(plan.scratch_bytes, device)
+    for step, function, binding in steps_of(plan, device):
+        values = binding(arrays, address_of, workspace.address, scratch.address)
+        function((step.grid,), (step.block,), values, step.shared_bytes, enable_cooperative_groups=step.cooperative)
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """A launch with its kernel loaded on a device."""
 
+    launch: Launch
     function: cupy.cuda.Function
-    grid: tuple[int]
-    block: tuple[int]
-    shared_bytes: int
-    cooperative: bool
     binding: Binding
 
 
 @lru_cache(maxsize=4096)
-def _steps(plan: Plan, device: int) -> tuple[_Step, ...]:
+def steps_of(plan: Plan, device: int) -> tuple[Step, ...]:
+    """The launches of a plan; the first time their kernels are compiled or found on disk, and loaded."""
     module = _module(plan.source, plan.constants, architecture_of(device))
-    return tuple(
-        _Step(_function(module, step), (step.grid,), (step.block,), step.shared_bytes, step.cooperative, Binding(step))
-        for step in plan.launches
-    )
+    return tuple(Step(step, _function(module, step), Binding(step)) for step in plan.launches)
 
 
 @cache
@@ -64,11 +53,23 @@ def _function(module: cupy.RawModule, step: Launch) -> cupy.cuda.Function:
     return kernel.kernel
 
 
-def _address_of(array: cupy.ndarray) -> int:
+def address_of(array: cupy.ndarray) -> int:
+    """Where the array's first element lies."""
     return array.data.ptr
 
 
-def _scratch(nbytes: int, device: int) -> Piece:
+def workspace_for(nbytes: int) -> Piece:
+    """Memory for one call, to be held until its launches are enqueued."""
+    if nbytes == 0:
+        return NO_PIECE
+    array = kept_for_replays(cupy.empty(nbytes, cupy.uint8))
+    return Piece(array, array.data.ptr, nbytes)
+
+
+def scratch_for(nbytes: int, device: int) -> Piece:
+    """Scratch for a launch on the current stream, to be held until it is enqueued."""
+    if nbytes == 0:
+        return NO_PIECE
     stream, scratch = cupy.cuda.get_current_stream(), _scratch_of(device)
     if is_capturing(stream):
         return scratch.for_capture(stream.ptr, capture_of(stream), nbytes)

@@ -35,6 +35,9 @@ class Piece(NamedTuple):
     nbytes: int
 
 
+NO_PIECE = Piece(None, 0, 0)
+
+
 class DeviceScratch:
     """The scratch of one device. `zeros` enqueues the zeroing on the current stream, `finished_zeros` waits for it."""
 

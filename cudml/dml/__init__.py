@@ -11,84 +11,21 @@ array([[[[ 0.,  1.,  3.],
          [ 3.,  7., 12.]]]], dtype=float32)
 """
 
-from cudml.dml.activations import (
-    ActivationCeluOperatorDesc,
-    ActivationEluOperatorDesc,
-    ActivationGeluOperatorDesc,
-    ActivationHardSigmoidOperatorDesc,
-    ActivationIdentityOperatorDesc,
-    ActivationLeakyReluOperatorDesc,
-    ActivationLinearOperatorDesc,
-    ActivationParametricSoftplusOperatorDesc,
-    ActivationReluOperatorDesc,
-    ActivationScaledEluOperatorDesc,
-    ActivationScaledTanhOperatorDesc,
-    ActivationShrinkOperatorDesc,
-    ActivationSigmoidOperatorDesc,
-    ActivationSoftplusOperatorDesc,
-    ActivationSoftsignOperatorDesc,
-    ActivationTanhOperatorDesc,
-    ActivationThresholdedReluOperatorDesc,
-)
-from cudml.dml.device import CompiledOperator, Device, Operator
-from cudml.dml.enums import (
-    LATEST_FEATURE_LEVEL,
-    TENSOR_DIMENSION_COUNT_MAX,
-    TENSOR_DIMENSION_COUNT_MAX1,
-    AxisDirection,
-    FeatureLevel,
-    OperatorType,
-    TensorDataType,
-    TensorFlags,
-)
-from cudml.dml.errors import DescriptorError, Violation
-from cudml.dml.operators import (
-    CumulativeProductOperatorDesc,
-    CumulativeSummationOperatorDesc,
-    ElementWiseModulusTruncateOperatorDesc,
-    MeanVarianceNormalization1OperatorDesc,
-    MeanVarianceNormalizationOperatorDesc,
-)
-from cudml.dml.tensor import BufferTensorDesc, calc_buffer_tensor_size
-from cudml.dml.validation import validate
+from __future__ import annotations
 
-__all__ = [
-    "LATEST_FEATURE_LEVEL",
-    "TENSOR_DIMENSION_COUNT_MAX",
-    "TENSOR_DIMENSION_COUNT_MAX1",
-    "ActivationCeluOperatorDesc",
-    "ActivationEluOperatorDesc",
-    "ActivationGeluOperatorDesc",
-    "ActivationHardSigmoidOperatorDesc",
-    "ActivationIdentityOperatorDesc",
-    "ActivationLeakyReluOperatorDesc",
-    "ActivationLinearOperatorDesc",
-    "ActivationParametricSoftplusOperatorDesc",
-    "ActivationReluOperatorDesc",
-    "ActivationScaledEluOperatorDesc",
-    "ActivationScaledTanhOperatorDesc",
-    "ActivationShrinkOperatorDesc",
-    "ActivationSigmoidOperatorDesc",
-    "ActivationSoftplusOperatorDesc",
-    "ActivationSoftsignOperatorDesc",
-    "ActivationTanhOperatorDesc",
-    "ActivationThresholdedReluOperatorDesc",
-    "AxisDirection",
-    "BufferTensorDesc",
-    "CompiledOperator",
-    "CumulativeProductOperatorDesc",
-    "CumulativeSummationOperatorDesc",
-    "DescriptorError",
-    "Device",
-    "ElementWiseModulusTruncateOperatorDesc",
-    "FeatureLevel",
-    "MeanVarianceNormalization1OperatorDesc",
-    "MeanVarianceNormalizationOperatorDesc",
-    "Operator",
-    "OperatorType",
-    "TensorDataType",
-    "TensorFlags",
-    "Violation",
-    "calc_buffer_tensor_size",
-    "validate",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cudml.dml.names import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Imports all names when the first is asked for: some thirty dataclasses take longer than the rest of cudml."""
+    if name.startswith("__") and name != "__all__":  # what import and inspection ask of every module
+        raise AttributeError(name)
+    names = importlib.import_module("cudml.dml.names")
+    globals().update({public: getattr(names, public) for public in names.__all__}, __all__=names.__all__)
+    if name not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]

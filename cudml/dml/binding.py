@@ -15,6 +15,7 @@ import numpy as np
 from cudml.dml.enums import TensorFlags
 from cudml.dml.tensor import BufferTensorDesc, elements_spanned
 from cudml.memory import shares_its_memory
+from cudml.plan.layout import VECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Slot:
             alignment=tensor.guaranteed_base_offset_alignment,
             is_owned=bool(tensor.flags & TensorFlags.OWNED_BY_DML),
         )
+
+    @property
+    def is_known_by_form(self) -> bool:
+        """Whether its shape, strides and alignment to VECTOR_BYTES tell that an array may be bound."""
+        return VECTOR_BYTES % max(self.alignment, 1) == 0
 
     def check(self, array: Any) -> int:
         """The array's address; raises TypeError for another dtype, ValueError for anything else that does not fit."""

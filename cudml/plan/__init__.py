@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from cudml.plan.device import H200, DeviceProperties
 from cudml.plan.layout import ArrayLayout
-from cudml.plan.modulus import plan_modulus
-from cudml.plan.normalization import plan_moments, plan_normalization
 from cudml.plan.plan import Plan
-from cudml.plan.scan import plan_scan, plan_segmented_scan
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan, Spec
 
-_PLANNERS: dict[type, Any] = {
-    Scan: plan_scan,
-    SegmentedScan: plan_segmented_scan,
-    Moments: plan_moments,
-    Normalization: plan_normalization,
-    Modulus: plan_modulus,
+_PLANNERS: dict[type, tuple[str, str]] = {
+    Scan: ("scan", "plan_scan"),
+    SegmentedScan: ("scan", "plan_segmented_scan"),
+    Moments: ("normalization", "plan_moments"),
+    Normalization: ("normalization", "plan_normalization"),
+    Modulus: ("modulus", "plan_modulus"),
 }
 
 
 def make_plan(spec: Spec, arrays: dict[str, Any], device: DeviceProperties = H200) -> Plan:
     """The plan of `spec` on arrays of the given layouts; one number in place of an array is given as its dtype."""
-    return _PLANNERS[type(spec)](spec, arrays, device)
+    return _planner(*_PLANNERS[type(spec)])(spec, arrays, device)
+
+
+@cache
+def _planner(module: str, name: str) -> Any:
+    """Imported when first needed: a process that imports cudml may never plan, and seldom plans for all families."""
+    return getattr(import_module(f"cudml.plan.{module}"), name)
 
 
 @lru_cache(maxsize=4096)

@@ -100,6 +100,28 @@ def collapse(layout: ArrayLayout, axes: Sequence[int]) -> Dims:
     return Dims(tuple(sizes), tuple(strides)) if sizes else NO_DIMS
 
 
+def collapse_together(
+    layouts: Sequence[ArrayLayout], axes: Sequence[int]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Sizes, and the byte strides of each layout, of axes that all have: those that `collapse` would merge in every one
+    of them are merged."""
+    sizes: list[int] = []
+    strides: list[tuple[int, ...]] = []
+    for axis in axes:
+        size, steps = layouts[0].shape[axis], tuple(layout.strides[axis] for layout in layouts)
+        if size == 1:
+            continue
+        if sizes and all(outer == size * step for outer, step in zip(strides[-1], steps, strict=True)):
+            sizes[-1] *= size
+            strides[-1] = steps
+        else:
+            sizes.append(size)
+            strides.append(steps)
+    if not sizes:
+        return (1,), [(0,) for _ in layouts]
+    return tuple(sizes), list(zip(*strides, strict=True))
+
+
 def outer_to_inner(axes: Iterable[int], *layouts: ArrayLayout) -> tuple[int, ...]:
     """The axes in an order of falling strides, so that numbers that follow each other are near in memory."""
     return tuple(sorted(axes, key=lambda axis: -step(axis, *layouts)))

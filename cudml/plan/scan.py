@@ -11,8 +11,8 @@ import numpy as np
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
+from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
-from cudml.plan.scan_columns import plan_columns
 from cudml.plan.spec import Scan, SegmentedScan
 
 LANES = 32
@@ -45,7 +45,7 @@ _HALVES = ("float16", "bfloat16")
 
 #: A marker finds the first segment of a tile in 3 looks at memory or more, which take longer than the tile.
 _MARKERS = 6
-_ORDINARY_LOADERS = 8
+_LOADERS = {BY_ELEMENTS: 8, BY_COPIES: 8, IN_BULK: 1}
 
 #: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
 _MOST_STAGES = 12
@@ -64,6 +64,8 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if arrays["output"].size == 0:
         return Plan("scan_lines.cu", constants_of(**constants), ())
     if _columns_are_better(work, arrays["input"], arrays["output"]):
+        from cudml.plan.scan_columns import plan_columns  # as long as the rest: only for those who need it
+
         return plan_columns(spec, arrays, constants, work, device)
     return _plan_rows(spec, arrays, constants, work, device)
 
@@ -270,19 +272,19 @@ def _plan_stream(
     source = arrays["input"]
     staged = min(source.dtype.itemsize, spec.dtype.itemsize)
     as_stored = staged == source.dtype.itemsize
-    bulk = device.compute_capability >= (9, 0) and as_stored and _dense(source, work.input_axis)
+    load = _load(source, work, device) if as_stored else BY_ELEMENTS
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
-    if bulk and not constants["INPUT_PACKED"]:
+    if load == IN_BULK and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
-    halves = spec.dtype.name in _HALVES and bulk  # ordinary loaders leave no room for so many
+    halves = spec.dtype.name in _HALVES and load == IN_BULK  # ordinary loaders leave no room for so many
     adders, scanners = _HANDS["segments" if work.segmented else "halves" if halves else "plain"]
     buffers = 0 if constants["OUTPUT_PACKED"] else scanners * LANES * work.chunk * spec.dtype.itemsize
     stages = min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - 64) // (stage_bytes + rest))
     manned = {
-        "BULK": bulk,
+        "LOAD": load,
         "STAGES": stages,
-        "LOADERS": 1 if bulk else _ORDINARY_LOADERS,
+        "LOADERS": _LOADERS[load],
         "MARKERS": min(_MARKERS, stages) if work.segmented else 0,
         "ADDERS": adders,
         "SCANNERS": scanners,
@@ -294,6 +296,14 @@ def _plan_stream(
     launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
     scratch_bytes = _scratch_bytes(spec, work)
     return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
+
+
+def _load(source: ArrayLayout, work: Work, device: DeviceProperties) -> int:
+    """How stages that hold elements as they are stored are loaded."""
+    if device.compute_capability >= (9, 0) and _dense(source, work.input_axis):
+        return IN_BULK
+    copied = source.dtype.itemsize in (4, 8, VECTOR_BYTES) and source.element_aligned
+    return BY_COPIES if device.compute_capability >= (8, 0) and copied else BY_ELEMENTS
 
 
 def _scratch_bytes(spec: Scan | SegmentedScan, work: Work) -> int:

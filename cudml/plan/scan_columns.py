@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, index_type
+from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.spec import Scan
 
@@ -18,38 +19,48 @@ if TYPE_CHECKING:
     from cudml.plan.scan import Work
 
 LANES = 32
-TILE_ROWS = 64
 
 _Constants: TypeAlias = dict[str, "str | int | bool"]
 
-#: Steps of a column that one thread holds at the most, by itself or together with others of its block.
-_SHORT_STEPS, _SHORT_SPANS = 32, 16
-_SHORT_BLOCK = 128
+#: Steps of a column that one thread holds at the most, by itself or together with others of its block. Where there are
+#: 256 the assembly line is as fast: 92 % of copy speed on an H200.
+_SHORT_STEPS, _SHORT_SPANS = 32, 4
+_SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
 
-#: Registers for the values of a thread.
-_VALUE_BYTES = 128
+_REGISTER_BYTES = 4
 
-#: What a unit of the assembly line has. Where it is a few columns wide a unit costs more than its bytes: on an H200
-#: (67108864, 3) float32 reaches 61 % of copy speed with 24 KB and 78 % with 48 KB.
-_UNIT_BYTES, _FEW_COLUMNS = 32768, 4
+#: Registers for the values of a thread, in bytes: many where an element takes much arithmetic, or a strip is narrow,
+#: else few. With 64 and 128 (65536, 4096) float32 reaches 94 and 85 % of copy speed on an H200, (65536, 8192) float16
+#: 80 and 87 %.
+_VALUE_BYTES, _FEW_VALUE_BYTES = 128, 64
 
-#: How wide the pieces of a box are: wide ones are read faster, but many blocks then share a strip, and fold what the
-#: others publish. (4096, 65536) float32 reaches 82 % with 256 bytes and 78 % with 128; (1048576, 256) reaches 78 and
-#: 83 %, (65536, 4096) 76 and 78 %; one run each. Widened integers lose by it: (65536, 2048) int32 summed in int64
-#: reached 76 % with 256 bytes and 64 % with 128, in runs of their own.
-_PIECE_BYTES, _NARROW_PIECE_BYTES, _NARROW_BYTES = 256, 128, 16384
+#: Bytes of a unit of the assembly line, and of a step of it. A copy in such units reaches 80 % of copy speed on an H200
+#: with 128 bytes, 92 % with 256, 93 % with 512; but what is folded grows with the columns.
+_UNIT_BYTES, _PIECE_BYTES = 32768, 256
+_MOST_COLUMNS, _MOST_COLUMN_BYTES = 64, 512
+
+#: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
+#: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
+_MANY_BLOCKS = 8
 
 #: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
 _DENSE_COLUMNS = 64
 
-#: The aggregates of the columns of a strip.
-_MOST_COLUMN_BYTES = 512
+#: Strips that are worked on side by side.
+_BAND = 512
 
-_BY_ELEMENTS, _BY_COPIES, _IN_BULK = 0, 1, 2
-_GROUP_BITS = 18
-_MOST_STAGES = 12
-_MOST_STATIC_BYTES = 49152
-_LOADERS, _ORDINARY_LOADERS, _ADDERS, _SCANNERS = 4, 6, 4, 8
+#: Gates and the unit of a stage, and what the compiler may add between members.
+_STAGE_EXTRA_BYTES = 128
+
+_MOST_STAGES, _MOST_WARPS = 12, 32
+_ADDERS, _SCANNERS = 4, 8
+
+#: Two sets of folders, so that one waits while the other works; but where few blocks share a strip one is enough, and
+#: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two.
+_FEW_BLOCKS = 4
+
+#: Loaders by the bytes they copy at a time; 0: none, they load elements. More would take registers from the scanners.
+_LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +70,8 @@ class Columns:
     columns: int
     vector: int
     span: int
-    rows: int
-    bundle: int
-    bundles_at_once: int
+    chunks: int
+    unit_bits: int
     dense: bool
     load: int
     copy_bytes: int
@@ -71,6 +81,7 @@ class Columns:
     loaders: int
     adders: int
     folders: int
+    folder_sets: int
     scanners: int
 
     @property
@@ -79,7 +90,7 @@ class Columns:
 
     @property
     def threads(self) -> int:
-        return LANES * (2 + self.loaders + self.adders + (self.bundle > 1) + self.folders + self.scanners)
+        return LANES * (2 + self.loaders + self.adders + self.folders * (1 + self.folder_sets) + self.scanners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,11 @@ class _Case:
         return accumulator_bytes(self.value)
 
     @property
+    def register_bytes(self) -> int:
+        """What a value takes of a thread's registers, of which none is shared."""
+        return max(_REGISTER_BYTES, self.accumulator)
+
+    @property
     def unit_bytes(self) -> int:
         """Of a stage: five of them fit a multiprocessor at least."""
         return min(_UNIT_BYTES, _power_of_two(self.device.shared_bytes_per_block // 5))
@@ -109,9 +125,9 @@ class _Case:
     def outer(self) -> int:
         return self.work.lines // self.inner
 
-    def span(self, vector: int = 1) -> int:
-        """Chunks of the span of a thread that has so many columns."""
-        return max(1, min(LANES, _VALUE_BYTES // (self.work.chunk * self.accumulator * vector)))
+    def span(self, vector: int = 1, nbytes: int = _VALUE_BYTES) -> int:
+        """Chunks of the span of a thread that has so many columns and bytes of values."""
+        return max(1, min(LANES, nbytes // (self.work.chunk * self.register_bytes * vector)))
 
     def moves(self, layout: ArrayLayout, nbytes: int) -> bool:
         """Whether neighbours can be moved so many bytes at a time, from any multiple of them on."""
@@ -134,19 +150,13 @@ class _Case:
 
 
 def plan_columns(
-    spec: Scan,
-    arrays: dict[str, ArrayLayout],
-    constants: _Constants,
-    work: Work,
-    device: DeviceProperties,
-    choice: Columns | None = None,
+    spec: Scan, arrays: dict[str, ArrayLayout], constants: _Constants, work: Work, device: DeviceProperties
 ) -> Plan:
-    """The launch of a scan of lines that lie side by side; `choice` is for measurements."""
+    """The launch of a scan of lines that lie side by side."""
     case = _case(spec, arrays["input"], arrays["output"], work, device)
-    steps = case.span() * work.chunk
-    if choice is None and work.length <= max(_SHORT_STEPS, _SHORT_SPANS * steps):
+    if work.length <= max(_SHORT_STEPS, _SHORT_SPANS * case.span() * work.chunk):
         return _plan_short(case, constants)
-    return _plan_assembly_line(case, constants, choice or choose(case))
+    return _plan_assembly_line(case, constants, _choose(case))
 
 
 def _case(spec: Scan, source: ArrayLayout, output: ArrayLayout, work: Work, device: DeviceProperties) -> _Case:
@@ -169,17 +179,19 @@ def _dense(layout: ArrayLayout, line: Dims) -> bool:
 def _plan_short(case: _Case, constants: _Constants) -> Plan:
     """One-shot blocks whose threads hold whole columns, or parts of them that meet in shared memory."""
     work = case.work
+    widest = VECTOR_BYTES // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
     if work.length <= _SHORT_STEPS:
         span = max(1, math.ceil(work.length / work.chunk))
         spans, length = 1, work.length
+        room = 2 * _VALUE_BYTES // (span * work.chunk * case.register_bytes)
+        vector = case.vector(_power_of_two(max(1, min(widest, room))))
+        across = _SHORT_BLOCK
     else:
-        span, length = case.span(), 0
-        parts, spans = LANES // span, math.ceil(work.length / (span * work.chunk))
-        spans = math.ceil(spans / parts) * parts if spans > parts else spans
-    largest = max(case.source.dtype.itemsize, case.output.dtype.itemsize)
-    room = 2 * _VALUE_BYTES // (span * work.chunk * case.accumulator)
-    vector = case.vector(_power_of_two(max(1, min(VECTOR_BYTES // largest, room)))) if spans == 1 else 1
-    across = max(LANES, _SHORT_BLOCK // spans // LANES * LANES)
+        room = _VALUE_BYTES // (work.chunk * case.register_bytes)
+        vector = case.vector(_power_of_two(max(1, min(widest, room))))
+        span, length = case.span(vector), 0
+        spans = 1 << (math.ceil(work.length / (span * work.chunk)) - 1).bit_length()
+        across = max(_SHORT_PIECE_BYTES // (vector * case.source.dtype.itemsize), _SHORT_BLOCK // spans)
     shares = {
         "SPAN": span,
         "SPANS": spans,
@@ -195,92 +207,84 @@ def _plan_short(case: _Case, constants: _Constants) -> Plan:
     return Plan("scan_short_columns.cu", constants_of(**{**constants, **shares}), (launch,))
 
 
-def choose(case: _Case) -> Columns:
+def _choose(case: _Case) -> Columns:
     """How the assembly line is manned for an array."""
     work, source = case.work, case.source
     copies = _copy_bytes(case)
     size = source.dtype.itemsize if copies else case.value.itemsize
-    row = LANES * work.chunk
-    dense = bool(copies) and _fits_densely(case, size)
-    piece = _PIECE_BYTES if case.inner * size > _NARROW_BYTES else _NARROW_PIECE_BYTES
-    widest = max(4, min(piece, case.unit_bytes // row) // size)
-    widest = min(widest, _MOST_COLUMN_BYTES // case.accumulator)
-    columns = case.inner if dense else min(widest, 1 << (case.inner - 1).bit_length())
-    widest_size = max(size, case.output.dtype.itemsize)
-    unit_bytes = case.unit_bytes * 3 // 2 if columns <= _FEW_COLUMNS else case.unit_bytes
-    rows = min(LANES, _power_of_two(max(1, unit_bytes // (row * columns * widest_size))))
-    vector = case.vector(2) if max(source.dtype.itemsize, case.output.dtype.itemsize) <= 2 and columns % 2 == 0 else 1
-    strips = case.outer * math.ceil(case.inner / columns)
-    bundle, bundles_at_once = _bundles(math.ceil(case.device.multiprocessors / strips), math.ceil(case.accumulator / 4))
+    dense = bool(copies) and _fits_densely(case)
+    columns = case.inner if dense else _columns(case, size)
+    plain = source.dtype.itemsize == case.output.dtype.itemsize >= 4 and columns >= LANES
+    value_bytes = _FEW_VALUE_BYTES if plain else _VALUE_BYTES
+    vector = _vector(case, columns, value_bytes)
+    span = case.span(vector, value_bytes)
+    chunks = _power_of_two(max(span, min(LANES * LANES, case.unit_bytes // (work.chunk * columns * size))))
+    units = math.ceil(work.length / (chunks * work.chunk))
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
     exchange = dense and narrow and _contiguous_output(case)
-    exchange_bytes = _exchange_bytes(case, columns, case.span(vector)) if exchange else VECTOR_BYTES
-    loaders = 1 if bulk else _LOADERS if copies else _ORDINARY_LOADERS
-    folders = math.ceil(columns / LANES)
-    hands = 2 + loaders + (bundle > 1) + folders + _SCANNERS
-    adders = _ADDERS - 1 if (hands + _ADDERS) % 4 == 1 else _ADDERS  # registers are dealt out to four warps at a time
+    loaders = 1 if bulk else _LOADERS[copies]
     while copies and not dense and loaders * LANES % (columns * size // copies):
         loaders *= 2
+    folders = math.ceil(columns / LANES)
+    sets = 1 if source.dtype.itemsize <= 2 and _blocks_of_strip(case, columns) <= _FEW_BLOCKS else 2
     chosen = Columns(
         columns=columns,
         vector=vector,
-        span=case.span(vector),
-        rows=rows,
-        bundle=bundle,
-        bundles_at_once=bundles_at_once,
+        span=span,
+        chunks=chunks,
+        unit_bits=max(2, math.ceil((units - 1).bit_length() / 2) * 2),
         dense=dense,
-        load=_IN_BULK if bulk else _BY_COPIES if copies else _BY_ELEMENTS,
+        load=IN_BULK if bulk else BY_COPIES if copies else BY_ELEMENTS,
         copy_bytes=copies or VECTOR_BYTES,
         exchange=exchange,
-        exchange_bytes=exchange_bytes,
-        stages=1,
+        exchange_bytes=_exchange_bytes(case, columns, span) if exchange else VECTOR_BYTES,
+        stages=0,  # as many as there is room for, once it is known what one takes
         loaders=loaders,
-        adders=adders,
+        adders=_ADDERS,
         folders=folders,
-        scanners=_SCANNERS,
+        folder_sets=sets,
+        scanners=min(_SCANNERS, _power_of_two(_MOST_WARPS - 2 - loaders - _ADDERS - folders * (sets + 1))),
     )
-    return with_stages(case, chosen)
+    stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
+    return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
 
 
-def with_stages(case: _Case, chosen: Columns) -> Columns:
-    """The same with as many stages as there is room for."""
-    item = accumulator_bytes(case.value)
-    common, of_stage = _GROUP_BITS * chosen.columns * item + 256, _stage_rest(chosen, item)
-    stages = (case.device.shared_bytes_per_block - common) // (_stage_bytes(case, chosen) + of_stage)
-    stages = min(stages, (_MOST_STATIC_BYTES - common) // of_stage)
-    return Columns(**{**asdict(chosen), "stages": max(2, min(_MOST_STAGES, stages))})
+def _columns(case: _Case, size: int) -> int:
+    """Columns of a strip whose staged elements have `size` bytes."""
+    widest = min(_MOST_COLUMNS, max(4, _PIECE_BYTES // size), _MOST_COLUMN_BYTES // case.accumulator)
+    columns = min(widest, 1 << (case.inner - 1).bit_length())
+    return columns // 2 if columns > LANES and _blocks_of_strip(case, columns) > _MANY_BLOCKS else columns
 
 
-def _bundles(blocks: int, words: int) -> tuple[int, int]:
-    """Units of a bundle and bundles read at a time, where so many blocks share a strip."""
-    bundle = next(size for limit, size in ((4, 1), (16, 4), (48, 8), (1 << 30, 16)) if blocks <= limit)
-    while bundle > 1 and bundle * words > 32:
-        bundle //= 2
-    return bundle, max(1, min(blocks // bundle + 1, max(2, 24 // words)))
+def _blocks_of_strip(case: _Case, columns: int) -> float:
+    return case.device.multiprocessors / (case.outer * math.ceil(case.inner / columns))
+
+
+def _vector(case: _Case, columns: int, value_bytes: int) -> int:
+    """Columns of a thread: as many as leave work for all lanes, but no more than 8 bytes."""
+    widest = 8 // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
+    most = value_bytes // (case.work.chunk * case.register_bytes)
+    return case.vector(_power_of_two(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
 
 
 def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> Plan:
     work = case.work
     across = math.ceil(case.inner / chosen.columns)
     strips = case.outer * across
-    steps = chosen.rows * LANES * work.chunk
+    band = math.ceil(strips / math.ceil(strips / _BAND))
+    steps = chosen.chunks * work.chunk
     units = math.ceil(work.length / steps)
-    item_words = math.ceil(case.accumulator / 4)
-    words = (
-        1
-        + strips
-        + strips * (units + (units // chosen.bundle if chosen.bundle > 1 else 0)) * chosen.columns * item_words
-    )
+    words = 1 + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
     index = index_type((words, units * steps), _dims(work))
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
     shares = {
         **chosen.constants,
         "INDEX": "int" if index.itemsize == 4 else "long long",
         "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
-        "INPUT_PACKED": chosen.load != _BY_ELEMENTS,
+        "INPUT_PACKED": chosen.load != BY_ELEMENTS,
     }
-    cut = Struct((case.inner, across, strips, units), index)
+    cut = Struct((case.inner, across, strips, units, band), index)
     arguments = (Pointer("input"), Pointer("output"), Scratch(), Struct(work.geometry.values, index), cut)
     grid = min(strips * units, case.device.multiprocessors)
     shared = chosen.stages * _stage_bytes(case, chosen)
@@ -297,18 +301,18 @@ def _copy_bytes(case: _Case) -> int:
     size = case.source.dtype.itemsize
     if case.device.compute_capability < (8, 0) or size > case.value.itemsize:
         return 0
-    if _fits_densely(case, size):
+    if _fits_densely(case):
         width = _dense_bytes(case, case.source, 0)
         return width if width >= max(4, size) else 0
     widths = [width for width in (16, 8, 4) if width >= size and case.inner * size % width == 0]
-    return next((width for width in widths if case.moves(case.source, width)), 0)
+    by_element = size if size in (4, 8, VECTOR_BYTES) and case.source.element_aligned else 0
+    return next((width for width in widths if case.moves(case.source, width)), by_element)
 
 
-def _fits_densely(case: _Case, size: int) -> bool:
-    """Whether a strip can be all there is beside the axis, with elements of `size` bytes in a stage."""
+def _fits_densely(case: _Case) -> bool:
+    """Whether a strip can be all there is beside the axis."""
     widest = min(_DENSE_COLUMNS, _MOST_COLUMN_BYTES // case.accumulator)
-    row_bytes = LANES * case.work.chunk * case.inner * size
-    return 2 <= case.inner <= widest and row_bytes <= case.unit_bytes and case.dense_input and _is_contiguous(case)
+    return 2 <= case.inner <= widest and case.dense_input and _is_contiguous(case)
 
 
 def _dense_bytes(case: _Case, layout: ArrayLayout, start: int) -> int:
@@ -337,22 +341,18 @@ def _exchange_bytes(case: _Case, columns: int, span: int) -> int:
 
 
 def _stage_bytes(case: _Case, chosen: Columns) -> int:
-    """kernels/scan_columns.cu: STAGE_BYTES."""
-    size = (case.source if chosen.load != _BY_ELEMENTS else case.output).dtype.itemsize
-    if chosen.load == _BY_ELEMENTS:
-        size = case.value.itemsize
+    """kernels/column_units.cuh: STAGE_BYTES and struct Stage."""
+    size = case.value.itemsize if chosen.load == BY_ELEMENTS else case.source.dtype.itemsize
+    rows = max(1, chosen.chunks // LANES)
+    row_chunks = chosen.chunks // rows
+    spans = rows * (row_chunks // chosen.span)
     pitch = chosen.columns * size
-    spans = chosen.rows * (LANES // chosen.span)
     across = chosen.columns // chosen.vector
     shared = min(spans, 1 if across >= LANES else _power_of_two(LANES // across))
     spread = math.ceil(pitch / 16) * 16 % 128 if shared > 1 else 0
-    return math.ceil(chosen.rows * (LANES * case.work.chunk * pitch + spread) / 16) * 16
-
-
-def _stage_rest(chosen: Columns, item: int) -> int:
-    """kernels/scan_columns.cu: struct Stage."""
-    spans = chosen.rows * (LANES // chosen.span)
-    return (spans + 2 * chosen.rows + 1) * chosen.columns * item + 128
+    data = math.ceil(rows * (row_chunks * case.work.chunk * pitch + spread) / 16) * 16
+    items = spans + rows + 2 + (LANES // row_chunks).bit_length() - 1
+    return data + math.ceil(items * chosen.columns * case.accumulator / 16) * 16 + _STAGE_EXTRA_BYTES
 
 
 def _power_of_two(n: int) -> int:

@@ -1,0 +1,83 @@
+"""All public names of `cudml.dml`, which asks for this module when the first of them is needed."""
+
+from cudml.dml.activations import (
+    ActivationCeluOperatorDesc,
+    ActivationEluOperatorDesc,
+    ActivationGeluOperatorDesc,
+    ActivationHardSigmoidOperatorDesc,
+    ActivationIdentityOperatorDesc,
+    ActivationLeakyReluOperatorDesc,
+    ActivationLinearOperatorDesc,
+    ActivationParametricSoftplusOperatorDesc,
+    ActivationReluOperatorDesc,
+    ActivationScaledEluOperatorDesc,
+    ActivationScaledTanhOperatorDesc,
+    ActivationShrinkOperatorDesc,
+    ActivationSigmoidOperatorDesc,
+    ActivationSoftplusOperatorDesc,
+    ActivationSoftsignOperatorDesc,
+    ActivationTanhOperatorDesc,
+    ActivationThresholdedReluOperatorDesc,
+)
+from cudml.dml.device import CompiledOperator, Device, Operator
+from cudml.dml.enums import (
+    LATEST_FEATURE_LEVEL,
+    TENSOR_DIMENSION_COUNT_MAX,
+    TENSOR_DIMENSION_COUNT_MAX1,
+    AxisDirection,
+    FeatureLevel,
+    OperatorType,
+    TensorDataType,
+    TensorFlags,
+)
+from cudml.dml.errors import DescriptorError, Violation
+from cudml.dml.operators import (
+    CumulativeProductOperatorDesc,
+    CumulativeSummationOperatorDesc,
+    ElementWiseModulusTruncateOperatorDesc,
+    MeanVarianceNormalization1OperatorDesc,
+    MeanVarianceNormalizationOperatorDesc,
+)
+from cudml.dml.tensor import BufferTensorDesc, calc_buffer_tensor_size
+from cudml.dml.validation import validate
+
+__all__ = [
+    "LATEST_FEATURE_LEVEL",
+    "TENSOR_DIMENSION_COUNT_MAX",
+    "TENSOR_DIMENSION_COUNT_MAX1",
+    "ActivationCeluOperatorDesc",
+    "ActivationEluOperatorDesc",
+    "ActivationGeluOperatorDesc",
+    "ActivationHardSigmoidOperatorDesc",
+    "ActivationIdentityOperatorDesc",
+    "ActivationLeakyReluOperatorDesc",
+    "ActivationLinearOperatorDesc",
+    "ActivationParametricSoftplusOperatorDesc",
+    "ActivationReluOperatorDesc",
+    "ActivationScaledEluOperatorDesc",
+    "ActivationScaledTanhOperatorDesc",
+    "ActivationShrinkOperatorDesc",
+    "ActivationSigmoidOperatorDesc",
+    "ActivationSoftplusOperatorDesc",
+    "ActivationSoftsignOperatorDesc",
+    "ActivationTanhOperatorDesc",
+    "ActivationThresholdedReluOperatorDesc",
+    "AxisDirection",
+    "BufferTensorDesc",
+    "CompiledOperator",
+    "CumulativeProductOperatorDesc",
+    "CumulativeSummationOperatorDesc",
+    "DescriptorError",
+    "Device",
+    "ElementWiseModulusTruncateOperatorDesc",
+    "FeatureLevel",
+    "MeanVarianceNormalization1OperatorDesc",
+    "MeanVarianceNormalizationOperatorDesc",
+    "Operator",
+    "OperatorType",
+    "TensorDataType",
+    "TensorFlags",
+    "Violation",
+    "calc_buffer_tensor_size",
+    "validate",
+]

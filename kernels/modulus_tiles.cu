@@ -1,0 +1,264 @@
+// The truncated modulus where an operand is dense along another axis than the output, as transposed matrices are.
+//
+// A block takes a tile: rows along the axis that is dense in the output, columns along that of the operand. Threads
+// load such a turned operand along the columns, 16 bytes at a time, and hand it over in shared memory to those that
+// write the rows. Where no operand lies along the rows, threads compute along the columns and hand over the results.
+//
+// Shared memory holds words of a row: one element, two, or as many as a word takes. A thread has as many columns, and
+// turns them in registers.
+//
+// Constants that the plan sets, beside those of modulus.cuh:
+//     DIVIDEND_ACCESS, DIVISOR_ACCESS        along the columns of a turned operand, else along the rows; not SECOND
+//     DIVIDEND_TURNED, DIVISOR_TURNED        dense along the columns; one at least. All elements are aligned
+//     OUTPUT_PACKED                          rows of the output begin at multiples of 16 bytes
+//     TILE_HEIGHT, TILE_WIDTH                elements of a column and of a row; a row takes a multiple of 128 bytes
+#include "modulus.cuh"
+
+struct Geometry {
+    Count rows_of_tiles, tiles_of_row;
+    Index height, width;                                           // elements of a column and of a row
+    Index dividend_row, dividend_step, divisor_row, divisor_step;  // from a row, an element to the next, in bytes
+    Index output_row;
+    Space outer;
+};
+
+// Where all operands are turned, or numbers, the results move through shared memory.
+constexpr bool RESULTS_MOVE =
+    (DIVIDEND_TURNED || DIVIDEND_ACCESS == NUMBER) && (DIVISOR_TURNED || DIVISOR_ACCESS == NUMBER);
+using Operand = Select<DIVIDEND_TURNED, StoredDividend, StoredDivisor>::type;
+using Beside = Select<DIVIDEND_TURNED, StoredDivisor, StoredDividend>::type;  // the other one
+using Moved = Select<RESULTS_MOVE, Output, Operand>::type;
+
+__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
+// A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row. A warp takes 8 such threads
+// along the columns or rows, for 128 bytes at once, by 4.
+constexpr int WIDEST_TURNED =
+    larger(DIVIDEND_TURNED ? sizeof(StoredDividend) : 0, DIVISOR_TURNED ? sizeof(StoredDivisor) : 0);
+constexpr int WIDEST_OF_ROWS = larger(sizeof(Output), RESULTS_MOVE ? 0 : sizeof(Beside));
+constexpr int WIDE = larger(4 / static_cast<int>(sizeof(Moved)), 1);
+constexpr int HIGH = smaller(16 / WIDEST_TURNED, TILE_HEIGHT / 8);
+constexpr int PACK = larger(smaller(16 / WIDEST_OF_ROWS, TILE_WIDTH / 8), WIDE);
+constexpr int LOADS = TILE_HEIGHT / HIGH * (TILE_WIDTH / WIDE) / BLOCK;
+constexpr int STORES = TILE_HEIGHT * (TILE_WIDTH / PACK) / BLOCK;
+static_assert(LOADS > 0 && STORES > 0 && TILE_HEIGHT / HIGH % 8 == 0 && TILE_WIDTH / PACK % 8 == 0, "warps of 8 by 4");
+
+// Where a thread's part of a tile lies, counted in such parts: along a column or row, which has `count` of them, and
+// across.
+struct Spot {
+    int along, across;
+
+    __device__ Spot(int number, int count) {
+        const int warp = number / 32, of_line = count / 8;
+        along = warp % of_line * 8 + number % 8;
+        across = warp / of_line * 4 + number / 8 % 4;
+    }
+};
+
+// The banks of a row's words change from one thread's rows to the next thread's: the 8 by 4 threads that store words of
+// as many rows, and the 8 by 4 that load 16 bytes each, find them all in banks of their own.
+struct Tile {
+    static constexpr int WORDS = TILE_WIDTH * sizeof(Moved) / 4;
+    static constexpr int OF_WIDE = WIDE * sizeof(Moved) / 4, OF_PACK = PACK * sizeof(Moved) / 4;
+    static constexpr int AT_ONCE = OF_PACK < 4 ? OF_PACK : 4;
+    static_assert(WORDS % 32 == 0, "rows of whole sets of banks");
+    using Word = Pack<unsigned, OF_WIDE>;
+    using Chunk = Pack<unsigned, AT_ONCE>;
+    alignas(16) unsigned word[TILE_HEIGHT][WORDS];
+
+    __device__ unsigned* at(int row, int number) { return &word[row][number ^ row / HIGH % 8 * 4]; }
+
+    __device__ void store(int row, int column, const Word& value) {
+        *reinterpret_cast<Word*>(at(row, column / WIDE * OF_WIDE)) = value;
+    }
+
+    __device__ Values<Moved, PACK> load(int row, int column) {
+        union Chunks {
+            Values<Moved, PACK> values;
+            Chunk chunk[OF_PACK / AT_ONCE];
+            __device__ Chunks() {}
+        } found;
+#pragma unroll
+        for (int i = 0; i < OF_PACK / AT_ONCE; i++) {
+            found.chunk[i] = *reinterpret_cast<Chunk*>(at(row, column / WIDE * OF_WIDE + i * AT_ONCE));
+        }
+        return found.values;
+    }
+};
+
+using Column = Values<Moved, HIGH>;
+
+// A row of the words in which columns of elements lie side by side.
+template <typename T> __device__ Tile::Word word_of_row(const Values<T, HIGH> (&column)[WIDE], int row) {
+    Tile::Word result;
+    if constexpr (sizeof(T) == 1) {
+        const int i = row / 4, two = row % 4 < 2 ? 0x5140 : 0x7362;  // bytes of two rows, then halves of one
+        const unsigned left = __byte_perm(column[0].word[i], column[1].word[i], two);
+        const unsigned right = __byte_perm(column[2].word[i], column[3].word[i], two);
+        result.element[0] = __byte_perm(left, right, row % 2 ? 0x7632 : 0x5410);
+    } else if constexpr (sizeof(T) == 2) {
+        const int i = row / 2;
+        result.element[0] = __byte_perm(column[0].word[i], column[1].word[i], row % 2 ? 0x7632 : 0x5410);
+    } else {
+        union Words {
+            T element;
+            Tile::Word word;
+            __device__ Words() {}
+        } words;
+        words.element = column[0].get(row);
+        result = words.word;
+    }
+    return result;
+}
+
+struct Operands {
+    Values<StoredDividend, HIGH> dividend;
+    Values<StoredDivisor, HIGH> divisor;
+};
+
+// A block's part of the arrays. WHOLE ones can be loaded and stored in packs.
+struct Block {
+    const char *dividend, *divisor;
+    char* output;
+    StoredDividend dividend_number;
+    StoredDivisor divisor_number;
+    Index row, column;  // of the tile's first element
+    const Geometry& g;
+
+    __device__ DividendLine dividend_column(Index j) const {
+        return {dividend + j * g.dividend_step, 0, dividend_number};
+    }
+    __device__ DivisorLine divisor_column(Index j) const {
+        return {divisor + j * g.divisor_step, 0, divisor_number};
+    }
+    __device__ DividendLine dividend_row(Index i) const {
+        return {dividend + i * g.dividend_row, g.dividend_step, dividend_number};
+    }
+    __device__ DivisorLine divisor_row(Index i) const {
+        return {divisor + i * g.divisor_row, g.divisor_step, divisor_number};
+    }
+
+    template <bool WHOLE, int COUNT, typename Line>
+    __device__ static auto load(const Line& line, Index first, Index length, bool is_there) {
+        if constexpr (WHOLE) return line.template whole<COUNT>(first);
+        else return line.template part<COUNT>(first, 0, is_there ? length : 0);
+    }
+
+    // Of the turned operands.
+    template <bool WHOLE> __device__ void load_columns(Index i, Index j, Operands (&columns)[WIDE]) const {
+#pragma unroll
+        for (int c = 0; c < WIDE; c++) {
+            const bool is_there = j + c < g.width;
+            if constexpr (DIVIDEND_TURNED || RESULTS_MOVE) {
+                columns[c].dividend = load<WHOLE, HIGH>(dividend_column(j + c), i, g.height, is_there);
+            }
+            if constexpr (DIVISOR_TURNED || RESULTS_MOVE) {
+                columns[c].divisor = load<WHOLE, HIGH>(divisor_column(j + c), i, g.height, is_there);
+            }
+        }
+    }
+
+    template <typename Loaded> __device__ static Column moved(const Loaded& column) {
+        if constexpr (RESULTS_MOVE) {
+            return outputs_of(column.dividend, DivisorsOf<HIGH>(converted<Value>(column.divisor)));
+        } else if constexpr (DIVIDEND_TURNED) {
+            return column.dividend;
+        } else {
+            return column.divisor;
+        }
+    }
+
+    // Of the operand that is not turned.
+    template <bool WHOLE> __device__ Values<Beside, PACK> load_beside(Index i, Index j) const {
+        const bool is_there = i < g.height;
+        if constexpr (DIVIDEND_TURNED) return load<WHOLE, PACK>(divisor_row(i), j, g.width, is_there);
+        else return load<WHOLE, PACK>(dividend_row(i), j, g.width, is_there);
+    }
+
+    template <typename FromTile, typename Loaded>
+    __device__ static Values<Output, PACK> results(const FromTile& moved, const Loaded& beside) {
+        if constexpr (RESULTS_MOVE) return moved;
+        else if constexpr (DIVIDEND_TURNED) return outputs_of(moved, DivisorsOf<PACK>(converted<Value>(beside)));
+        else return outputs_of(beside, DivisorsOf<PACK>(converted<Value>(moved)));
+    }
+
+    template <bool WHOLE> __device__ void store_row(Index i, Index j, const Values<Output, PACK>& values) const {
+        char* to = output + i * g.output_row;
+        if constexpr (WHOLE) store_whole<OUTPUT_PACKED>(to + j * static_cast<Index>(sizeof(Output)), values);
+        else if (i < g.height) store_part(to, j, g.width, values);
+    }
+
+    // All loads of a WHOLE tile come before the first use.
+    template <bool WHOLE> __device__ void write(Tile& tile) const {
+        constexpr int LOADS_AT_ONCE = WHOLE ? LOADS : 1, STORES_AT_ONCE = WHOLE ? STORES : 1;
+        Values<Beside, PACK> beside[STORES_AT_ONCE];
+        Operands columns[LOADS_AT_ONCE][WIDE];
+        if constexpr (WHOLE && !RESULTS_MOVE) {
+#pragma unroll
+            for (int k = 0; k < STORES; k++) {
+                const Spot at(threadIdx.x + k * BLOCK, TILE_WIDTH / PACK);
+                beside[k] = load_beside<WHOLE>(row + at.across, column + at.along * PACK);
+            }
+        }
+#pragma unroll 1
+        for (int first = 0; first < LOADS; first += LOADS_AT_ONCE) {
+#pragma unroll
+            for (int k = 0; k < LOADS_AT_ONCE; k++) {
+                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
+                load_columns<WHOLE>(row + at.along * HIGH, column + at.across * WIDE, columns[k]);
+            }
+            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
+#pragma unroll
+            for (int k = 0; k < LOADS_AT_ONCE; k++) {
+                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
+                Column column[WIDE];
+#pragma unroll
+                for (int c = 0; c < WIDE; c++) column[c] = moved(columns[k][c]);
+#pragma unroll
+                for (int r = 0; r < HIGH; r++) {
+                    tile.store(at.along * HIGH + r, at.across * WIDE, word_of_row(column, r));
+                }
+            }
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int first = 0; first < STORES; first += STORES_AT_ONCE) {
+#pragma unroll
+            for (int k = 0; k < STORES_AT_ONCE; k++) {
+                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_WIDTH / PACK);
+                const Index i = row + at.across, j = column + at.along * PACK;
+                if constexpr (!WHOLE && !RESULTS_MOVE) beside[k] = load_beside<WHOLE>(i, j);
+                store_row<WHOLE>(i, j, results(tile.load(at.across, at.along * PACK), beside[k]));
+            }
+        }
+    }
+};
+
+constexpr int MARGIN_OF_COLUMNS = larger(DIVIDEND_TURNED ? margin_of<StoredDividend>(DIVIDEND_ACCESS) : 0,
+                                         DIVISOR_TURNED ? margin_of<StoredDivisor>(DIVISOR_ACCESS) : 0);
+constexpr int MARGIN_OF_ROWS = larger(DIVIDEND_TURNED ? 0 : margin_of<StoredDividend>(DIVIDEND_ACCESS),
+                                      DIVISOR_TURNED ? 0 : margin_of<StoredDivisor>(DIVISOR_ACCESS));
+
+__device__ bool is_inside(Index first, Index count, Index margin, Index length) {
+    return first >= margin && first + count + margin <= length;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
+              StoredDivisor divisor_number, Geometry g) {
+    __shared__ Tile tile;
+    const Index number = static_cast<Index>(blockIdx.x), row_of_tiles = g.tiles_of_row.quotient(number);
+    const Index outer = g.rows_of_tiles.quotient(row_of_tiles);
+    const Index row = (row_of_tiles - outer * g.rows_of_tiles.size) * TILE_HEIGHT;
+    const Index column = (number - row_of_tiles * g.tiles_of_row.size) * TILE_WIDTH;
+    const Place at = g.outer.place(outer);
+    const Block block = {dividend + at.dividend, divisor + at.divisor, output + at.output,
+                         dividend_number,        divisor_number,       row, column, g};
+    if (is_inside(row, TILE_HEIGHT, MARGIN_OF_COLUMNS, g.height) &&
+        is_inside(column, TILE_WIDTH, MARGIN_OF_ROWS, g.width)) {
+        block.write<true>(tile);
+    } else {
+        block.write<false>(tile);
+    }
+}

@@ -1,0 +1,167 @@
+// COUNT neighbours at a time: as values, and in memory at any address.
+//
+// Along a line, elements lie one after the other or at some other step. A thread takes COUNT of them:
+//     PACKED     one after the other, and the first at a multiple of what all take, up to 16 bytes
+//     SHIFTED    one after the other, from any address
+//     SECOND     every second one, from any address; 1 or 2 bytes each
+//     STRIDED    at any step
+//     ONE        the same element for all
+//     NUMBER     a number that is in no array
+#pragma once
+
+#include "elements.cuh"
+
+enum Access { PACKED, SHIFTED, SECOND, STRIDED, ONE, NUMBER };
+
+// Those of 8 and 16 bits are kept in words: taken as they are, compilers take a word apart and put it together.
+template <typename T, int COUNT, bool WORDS = sizeof(T) < 4> struct Values : Pack<T, COUNT> {
+    static constexpr bool IN_WORDS = false, IN_MEMORY = true;  // laid out as in memory
+
+    __device__ T get(int i) const { return this->element[i]; }
+    __device__ void set(int i, T value) { this->element[i] = value; }
+};
+
+template <typename T> __device__ T element_of(unsigned bits) {
+    if constexpr (IsSame<T, float16>::value || IsSame<T, bfloat16>::value) return {static_cast<unsigned short>(bits)};
+    else return static_cast<T>(bits);
+}
+__device__ inline unsigned bits_in_word(float16 x) { return x.bits; }
+__device__ inline unsigned bits_in_word(bfloat16 x) { return x.bits; }
+__device__ inline unsigned bits_in_word(short x) { return static_cast<unsigned short>(x); }
+__device__ inline unsigned bits_in_word(unsigned short x) { return x; }
+template <typename Byte> __device__ unsigned bits_in_word(Byte x) { return static_cast<unsigned char>(x); }
+
+template <typename T, int COUNT>
+struct alignas(COUNT * sizeof(T) < 4 ? 4 : COUNT * sizeof(T) < 16 ? COUNT * sizeof(T) : 16) Values<T, COUNT, true> {
+    static constexpr int OF_WORD = 4 / sizeof(T), BITS = 8 * sizeof(T);
+    static constexpr bool IN_WORDS = true, IN_MEMORY = COUNT % OF_WORD == 0;
+    static constexpr int WORDS = (COUNT + OF_WORD - 1) / OF_WORD;
+    unsigned word[WORDS];
+
+    __device__ T get(int i) const {
+        return element_of<T>(word[i / OF_WORD] >> (i % OF_WORD * BITS) & ((1u << BITS) - 1));
+    }
+    __device__ void set(int i, T value) {  // in order
+        const unsigned bits = bits_in_word(value) << (i % OF_WORD * BITS);
+        word[i / OF_WORD] = i % OF_WORD == 0 ? bits : word[i / OF_WORD] | bits;
+    }
+};
+
+template <int COUNT, typename T> __device__ Values<T, COUNT> filled_with(T number) {
+    Values<T, COUNT> values;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) values.set(i, number);
+    return values;
+}
+
+template <typename To, typename From, int COUNT>
+__device__ Values<To, COUNT> converted(const Values<From, COUNT>& from) {
+    if constexpr (IsSame<To, From>::value) {
+        return from;
+    } else {
+        Values<To, COUNT> to;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) to.set(i, convert<To>(from.get(i)));
+        return to;
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// In memory.
+
+// What an access reads beyond its elements, at most and on either side, in elements of its line: parts of words, and
+// the last of the elements that are left out.
+template <typename T> __device__ constexpr int margin_of(int access) {
+    constexpr int SIZE = sizeof(T);
+    return access == SHIFTED || access == SECOND ? (3 + SIZE - 1) / SIZE : 0;
+}
+
+// Words at any address, from those that they lie in.
+template <typename V> __device__ V load_shifted(const char* from) {
+    constexpr int COUNT = sizeof(V) / 4;
+    union Words {
+        V values;
+        unsigned word[COUNT];
+        __device__ Words() {}
+    } result;
+    const size_t address = reinterpret_cast<size_t>(from);
+    if (address % alignof(V) == 0) return *reinterpret_cast<const V*>(from);
+    const unsigned* word = reinterpret_cast<const unsigned*>(from - address % 4);
+    const unsigned shift = static_cast<unsigned>(address % 4) * 8;
+    unsigned loaded[COUNT + 1];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) loaded[i] = word[i];
+    loaded[COUNT] = shift == 0 ? 0 : word[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], shift);
+    return result.values;
+}
+
+template <typename T, int COUNT> __device__ Values<T, COUNT> load_second(const char* from) {
+    const auto both = load_shifted<Values<T, 2 * COUNT>>(from);
+    Values<T, COUNT> values;
+#pragma unroll
+    for (int i = 0; i < values.WORDS; i++) {
+        values.word[i] = __byte_perm(both.word[2 * i], both.word[2 * i + 1], sizeof(T) == 1 ? 0x6420 : 0x5410);
+    }
+    return values;
+}
+
+// A line of elements, that of `from` the first.
+template <typename T, int ACCESS, bool ALIGNED, typename Index> struct Line {
+    const char* from;
+    Index step;  // in bytes, where it is STRIDED
+    T number;
+
+    __device__ T one(Index i) const {
+        constexpr Index SIZE = sizeof(T);
+        if constexpr (ACCESS == NUMBER) return number;
+        else if constexpr (ACCESS == ONE) return load_element<T, ALIGNED>(from);
+        else if constexpr (ACCESS == STRIDED) return load_element<T, ALIGNED>(from + i * step);
+        else return load_element<T, ALIGNED>(from + i * (ACCESS == SECOND ? 2 * SIZE : SIZE));
+    }
+
+    template <int COUNT> __device__ Values<T, COUNT> whole(Index first) const {
+        using Loaded = Values<T, COUNT>;
+        constexpr Index SIZE = sizeof(T);
+        constexpr bool IN_WORDS = Loaded::IN_MEMORY && sizeof(Loaded) >= 4;
+        if constexpr (ACCESS == NUMBER || ACCESS == ONE) return filled_with<COUNT>(one(0));
+        else if constexpr (ACCESS == PACKED && IN_WORDS) return *reinterpret_cast<const Loaded*>(from + first * SIZE);
+        else if constexpr (ACCESS == SHIFTED && IN_WORDS) return load_shifted<Loaded>(from + first * SIZE);
+        else if constexpr (ACCESS == SECOND && IN_WORDS) return load_second<T, COUNT>(from + first * 2 * SIZE);
+        else return part<COUNT>(first, first, first + COUNT);
+    }
+
+    // Of those elements that lie from number `begin` to before `end`; zeros for the others.
+    template <int COUNT> __device__ Values<T, COUNT> part(Index first, Index begin, Index end) const {
+        if constexpr (ACCESS == NUMBER || ACCESS == ONE) {
+            return filled_with<COUNT>(begin < end ? one(0) : T{});
+        } else {
+            Values<T, COUNT> values;
+#pragma unroll
+            for (int i = 0; i < COUNT; i++) values.set(i, begin <= first + i && first + i < end ? one(first + i) : T{});
+            return values;
+        }
+    }
+
+    __device__ Line after(Index bytes) const { return {from + bytes, step, number}; }
+};
+
+template <bool PACKED_LINE, typename T, int COUNT>
+__device__ void store_whole(char* to, const Values<T, COUNT>& values) {
+    if constexpr (PACKED_LINE && Values<T, COUNT>::IN_MEMORY) {
+        *reinterpret_cast<Values<T, COUNT>*>(to) = values;
+    } else {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) reinterpret_cast<T*>(to)[i] = values.get(i);
+    }
+}
+
+// Those that the line of `length` elements has.
+template <typename T, int COUNT, typename Index>
+__device__ void store_part(char* line, Index first, Index length, const Values<T, COUNT>& values) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        if (0 <= first + i && first + i < length) reinterpret_cast<T*>(line)[first + i] = values.get(i);
+    }
+}
