@@ -12,13 +12,6 @@ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2)
 
 constexpr int SPAN_STEPS = SPAN * CHUNK;
 
-// What exists of `most` where `left` do from there on. The minimum comes last: ptxas 13.0 joins max(0, min(left, most)) and
-// a comparison of it with `most` into one instruction of compute capability 9.0, VIMNMX.RELU, whose predicate was true for
-// some that were less.
-__device__ inline int up_to(Index left, int most) {
-    return left < most ? (left < 0 ? 0 : static_cast<int>(left)) : most;
-}
-
 // Spans are added up in place: afterwards part[i] is the aggregate of the largest aligned power of two of spans that ends
 // with span i. So the blocks before span n, one for each bit of n, end where n has its lower bits cleared.
 template <int COUNT, int HEIGHT, int WIDTH>

@@ -117,3 +117,27 @@ template <bool ALIGNED, typename T> __device__ void store_element(char* address,
 template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT < 16 ? sizeof(T) * COUNT : 16) Pack {
     T element[COUNT];
 };
+
+__device__ inline unsigned pair_of(float low, float high, const float16*) { return halves_from_floats(low, high); }
+__device__ inline unsigned pair_of(float low, float high, const bfloat16*) { return bfloat16s_from_floats(low, high); }
+
+// Halves are rounded in pairs, which takes a third of the instructions.
+template <typename To, typename From, int COUNT> __device__ Pack<To, COUNT> pack_of(const From (&value)[COUNT]) {
+    if constexpr (IsSame<From, float>::value && !IsSame<To, typename ComputedIn<To>::type>::value && COUNT % 2 == 0) {
+        union Pairs {
+            Pack<To, COUNT> pack;
+            unsigned word[COUNT / 2];
+            __device__ Pairs() {}
+        } pairs;
+#pragma unroll
+        for (int i = 0; i < COUNT / 2; i++) {
+            pairs.word[i] = pair_of(value[2 * i], value[2 * i + 1], static_cast<const To*>(nullptr));
+        }
+        return pairs.pack;
+    } else {
+        Pack<To, COUNT> pack;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) pack.element[i] = convert<To>(value[i]);
+        return pack;
+    }
+}

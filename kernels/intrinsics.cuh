@@ -7,6 +7,12 @@
 
 __device__ inline float bits_as_float(unsigned bits) { return __uint_as_float(bits); }
 __device__ inline unsigned float_as_bits(float x) { return __float_as_uint(x); }
+__device__ inline double bits_as_double(unsigned long long bits) {
+    return __longlong_as_double(static_cast<long long>(bits));
+}
+__device__ inline unsigned long long double_as_bits(double x) {
+    return static_cast<unsigned long long>(__double_as_longlong(x));
+}
 
 __device__ inline float float_from_half(unsigned short bits) {
     float x;
@@ -61,6 +67,17 @@ __device__ inline unsigned short bfloat16_from_float(float x) {
     const unsigned bits = float_as_bits(x);
     if (x != x) return 0x7fff;
     return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}
+
+// Two at once, `low` in the lower half.
+__device__ inline unsigned bfloat16s_from_floats(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return static_cast<unsigned>(bfloat16_from_float(high)) << 16 | bfloat16_from_float(low);
 #endif
 }
 

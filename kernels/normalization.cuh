@@ -145,6 +145,8 @@ template <int COUNT> __device__ Sums sum_of(const Pack<Input, COUNT>& chunk, dou
     return sums;
 }
 
+template <> constexpr bool COMMUTES<Sums> = true;
+
 // Of all lanes, or of each WIDTH neighbours; in steps from `half` on.
 template <int WIDTH = LANES> __device__ Sums lane_sum(Sums sums, int half = 1) {
 #pragma unroll
@@ -160,9 +162,10 @@ struct Moments {
     double mean, rest, squares;  // the sum of the squared distances from the mean
 };
 
-// a / b, rounded as the division is but for rare cases, in which the last bit may differ.
+// a / b. In double it is rounded as the division is but for rare cases, in which the last bit may differ.
 __device__ double quotient(double a, double b, double inverse_b) {
     const double q = a * inverse_b;
+    if constexpr (sizeof(Compute) < sizeof(double)) return q;
     return q - q == 0 ? fma(fma(-q, b, a), inverse_b, q) : q;
 }
 
@@ -178,10 +181,23 @@ __device__ Moments moments_of(Sums sums, double shift, const Parameters& p) {
     return {shift + deviation, lost_in_sum(shift, deviation), squares < 0 ? 0.0 : squares};  // NaN stays
 }
 
-// The largest power of two that is not greater, between 2^-126 and 2^125.
+// The power of two below, or where that is nearer than float can tell the one above; between 2^-126 and 2^125.
 __device__ float power_of_two(double x) {
     const float near = x > 8.5e37 ? 8.5e37f : x < 1.2e-38 ? 1.2e-38f : static_cast<float>(x);
     return bits_as_float(float_as_bits(near) & 0x7f800000u);
+}
+
+// 1 / sqrt(x) to 34 bits, from 2^-1000 to 2^1000: three steps of Newton's from half the exponent [1]. Unlike the
+// approximations of the hardware these are the same on all GPUs, and with a tenth of the instructions of sqrt and 1 / x.
+//
+// [1] C. Lomont, Fast inverse square root, 2003; the constant for double is from M. Robertson, A brief history of InvSqrt,
+//     2012.
+__device__ double reciprocal_root(double x) {
+    double y = bits_as_double(0x5fe6eb50c7b537a9ull - (double_as_bits(x) >> 1));
+    const double minus_half = -0.5 * x;
+#pragma unroll
+    for (int step = 0; step < 3; step++) y *= fma(minus_half * y, y, 1.5);
+    return y;
 }
 
 // How an element is normalized. Numbers of float are brought near 1 by a power of two first: so neither squares nor
@@ -203,11 +219,10 @@ template <> struct __align__(16) Normalizer<float> {
     float power, mean, factor, rest;
 
     __device__ static Normalizer of(const Moments& m, const Parameters& p) {
-        const bool divides = NORMALIZE_VARIANCE && m.squares != 0;
-        const double deviation = divides ? sqrt(m.squares * p.inverse_length + p.epsilon) : 1.0;
-        const float unit = power_of_two(deviation), power = bits_as_float(0x7f000000u - float_as_bits(unit));
-        const float mean = static_cast<float>(m.mean * power);
-        const double factor = divides ? unit / deviation : 1.0;
+        const double spread = fma(m.squares, p.inverse_length, p.epsilon), bounded = spread > 1e300 ? 1e300 : spread;
+        const double root = NORMALIZE_VARIANCE && m.squares != 0 ? reciprocal_root(bounded) : 1.0;
+        const float power = power_of_two(root), mean = static_cast<float>(m.mean * power);
+        const double factor = root * bits_as_float(0x7f000000u - float_as_bits(power));
         const double rest = (m.mean * power - mean) + m.rest * power;
         return {power, mean, static_cast<float>(factor), static_cast<float>(-rest * factor)};
     }
@@ -229,12 +244,15 @@ __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a,
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 
 // `y` is normalized; a scale or bias that does not exist is not looked at.
-__device__ Output finished(Compute y, Compute scale, Compute bias, const Parameters& p) {
+__device__ Compute activated(Compute y, Compute scale, Compute bias, const Parameters& p) {
     if (HAS_SCALE && HAS_BIAS) y = multiply_add(y, scale, bias);
     else if (HAS_SCALE) y *= scale;
     else if (HAS_BIAS) y += bias;
-    y = activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
-    return convert<Output>(y);
+    return activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
+}
+
+__device__ Output finished(Compute y, Compute scale, Compute bias, const Parameters& p) {
+    return convert<Output>(activated(y, scale, bias, p));
 }
 
 // COUNT neighbours of scale or bias, or the number that stands for all of them.
@@ -262,8 +280,8 @@ template <int COUNT> struct Operands {
         scale.load_once(group.scale, group.scale_number);
         bias.load_once(group.bias, group.bias_number);
     }
-    __device__ Output finish(Compute y, int j, const Parameters& p) const {
-        return finished(y, scale.at(j), bias.at(j), p);
+    __device__ Compute finish(Compute y, int j, const Parameters& p) const {
+        return activated(y, scale.at(j), bias.at(j), p);
     }
 };
 

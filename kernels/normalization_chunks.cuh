@@ -2,6 +2,7 @@
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     INPUT_PACKED, OUTPUT_PACKED, SCALE_PACKED, BIAS_PACKED   whole chunks lie dense and aligned
+//     ENDS            0: every chunk exists that is worked on; 1: it exists or not; 2: a part of it may
 #pragma once
 
 #include "normalization.cuh"
@@ -17,16 +18,32 @@ union RowBuffer {
 // ---------------------------------------------------------------------------------------------------------------------
 // Chunks of a group, of which the elements before `end` exist.
 
+constexpr int WHOLE = 0, CUT = 2;
+
+__device__ bool chunk_exists(Index number, Index end) { return ENDS == WHOLE || number < end; }
+
+// Whether all COUNT elements exist, where packed chunks are moved at once.
+template <int COUNT> __device__ bool chunk_is_whole(Index number, Index end) {
+    return ENDS == CUT ? number + COUNT <= end : chunk_exists(number, end);
+}
+
+// Where packed chunks lie: those of one run, whose stride the compiler knows, at constant distances.
+template <int ARRAY, typename T> __device__ Index packed_offset(const Geometry& g, Index number) {
+    if constexpr (REDUCED_RANK == 1) return number * static_cast<int>(sizeof(T));
+    else return g.reduced.offsets(number).of[ARRAY];
+}
+
+// Elements that do not exist are 0.
 template <int ARRAY, bool ALIGNED, bool PACKED, typename T, int COUNT>
 __device__ void load_chunk(const char* from, const Geometry& g, Index number, Index end, Pack<T, COUNT>& chunk) {
-    if (PACKED && number + COUNT <= end) {
-        chunk = *reinterpret_cast<const Pack<T, COUNT>*>(from + g.reduced.offsets(number).of[ARRAY]);
+    if (PACKED && chunk_is_whole<COUNT>(number, end)) {
+        chunk = *reinterpret_cast<const Pack<T, COUNT>*>(from + packed_offset<ARRAY, T>(g, number));
         return;
     }
 #pragma unroll
     for (int j = 0; j < COUNT; j++) {
         chunk.element[j] = T();
-        if (number + j < end) {
+        if ((!PACKED || ENDS == CUT) && number + j < end) {
             chunk.element[j] = load_element<T, ALIGNED>(from + g.reduced.offsets(number + j).of[ARRAY]);
         }
     }
@@ -35,7 +52,7 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, In
 __device__ void load_operands(const Arrays& group, const Geometry& g, Index number, Index end,
                               Operands<CHUNK>& operands) {
     if constexpr (HAS_SCALE == OF_CHUNKS || HAS_BIAS == OF_CHUNKS) {
-        const Offsets chunk = g.reduced.offsets(number < end ? number : 0);
+        const Offsets chunk = g.reduced.offsets(chunk_exists(number, end) ? number : 0);
         operands.scale.load_of_chunk(group.scale + chunk.of[OF_SCALE]);
         operands.bias.load_of_chunk(group.bias + chunk.of[OF_BIAS]);
     }
@@ -48,25 +65,36 @@ __device__ void load_operands(const Arrays& group, const Geometry& g, Index numb
 }
 
 __device__ void store_chunk(const Arrays& group, const Geometry& g, Index number, Index end, const Result& result) {
-    if (OUTPUT_PACKED && number + CHUNK <= end) {
-        *reinterpret_cast<Result*>(group.output + g.reduced.offsets(number).of[OF_OUTPUT]) = result;
+    if (OUTPUT_PACKED && chunk_is_whole<CHUNK>(number, end)) {
+        *reinterpret_cast<Result*>(group.output + packed_offset<OF_OUTPUT, Output>(g, number)) = result;
         return;
     }
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
-        if (number + j < end) store_output(group, g, number + j, result.element[j]);
+        if ((!OUTPUT_PACKED || ENDS == CUT) && number + j < end) store_output(group, g, number + j, result.element[j]);
     }
 }
 
 __device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer, const Operands<CHUNK>& operands,
                              const Parameters& p) {
-    Result result;
+    Compute y[CHUNK];
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
-        const Compute x = widen(convert<Compute>(chunk.element[j]));
-        result.element[j] = operands.finish(normalizer.apply(x), j, p);
+        y[j] = operands.finish(normalizer.apply(widen(convert<Compute>(chunk.element[j]))), j, p);
     }
-    return result;
+    return pack_of<Output>(y);
+}
+
+// Of the chunk that begins with element `number`; elements that do not exist add nothing.
+__device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, Index end) {
+    if constexpr (ENDS == CUT) {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            if (number + j >= end) chunk.element[j] = shift.element;
+        }
+    }
+    const Sums sums = sum_of(chunk, shift.value);
+    return chunk_exists(number, end) ? sums : Sums{};
 }
 
 // From every 32nd element to a chunk of neighbours, by all lanes of a warp; and back.

@@ -11,6 +11,8 @@
 // Constants that the plan sets, beside those of normalization_chunks.cuh:
 //     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
 //     LENGTH          elements of such a group; 0 otherwise
+//     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
+//     REPEATS         1: scale and bias are the same for all groups
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
 //     TEAMS           such groups or tiles, or warps with short groups, that a block works on
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
@@ -22,41 +24,50 @@ constexpr int BLOCK = TEAMS * WARPS * LANES;
 constexpr bool SPREAD = !INPUT_PACKED || !OUTPUT_PACKED;
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Groups of less than a row, end to end: a warp has ROWS rows of them, and each lane a chunk of each row.
+// Groups of a warp at the most: a warp holds ROWS rows of them, and each lane a chunk of each row. A row has groups of
+// less than a row end to end, or is one of GROUP_ROWS of a group.
 
-constexpr int GROUPS_OF_ROW = LANES / LINE_LANES;
+constexpr int GROUPS_OF_ROW = LANES / LINE_LANES, OPERAND_ROWS = REPEATS ? GROUP_ROWS : ROWS;
 constexpr int SHORT_LENGTH = LENGTH > 0 ? LENGTH : 1;  // known to the compiler, which divides by it
 
-struct ShortGroups {
+static_assert(GROUPS_OF_ROW == 1 || GROUP_ROWS == 1, "rows of many groups or of one");
+
+// The groups of a row, or the one that it is a part of.
+struct RowGroups {
     const Arrays& arrays;
     const Geometry& g;
     Index first;
+    int begin;  // of the row in its group
     int count;  // 0 behind the last group
 
-    __device__ ShortGroups(const Arrays& arrays, const Geometry& g, int row) : arrays(arrays), g(g) {
+    __device__ RowGroups(const Arrays& arrays, const Geometry& g, int row) : arrays(arrays), g(g) {
         const Index warp = static_cast<Index>(blockIdx.x) * TEAMS + threadIdx.x / LANES;
-        first = (warp * ROWS + row) * GROUPS_OF_ROW;
-        const Index left = g.groups - first;
-        count = left < 0 ? 0 : left < GROUPS_OF_ROW ? static_cast<int>(left) : GROUPS_OF_ROW;
+        first = (warp * (ROWS / GROUP_ROWS) + row / GROUP_ROWS) * GROUPS_OF_ROW;
+        begin = row % GROUP_ROWS * ROW;
+        count = up_to(g.groups - first, GROUPS_OF_ROW);
     }
 
-    __device__ bool has(int number) const { return number < count; }
+    __device__ bool has(int number) const { return ENDS == WHOLE || number < count; }
     __device__ Arrays group(int number) const { return arrays.at(g.kept.offsets(has(number) ? first + number : 0)); }
+    __device__ Index length() const { return GROUPS_OF_ROW > 1 ? SHORT_LENGTH : g.length; }
+    __device__ Index end(int number) const { return has(number) ? length() : 0; }
 
-    // Element i of the row, every 32nd of which a lane moves, is that of group i / LENGTH.
+    // Where several groups lie end to end, a lane moves every 32nd element: i is that of group i / LENGTH.
     __device__ bool has_element(int i) const { return i < count * SHORT_LENGTH; }
 };
 
-// That of this lane.
+// Of this lane.
 __device__ int group_of_row() { return lane_index() / LINE_LANES; }
-__device__ int number_in_group() { return lane_index() % LINE_LANES * CHUNK; }
-__device__ int place_in_row(int j) { return group_of_row() * SHORT_LENGTH + number_in_group() + j; }
+__device__ int place_in_group() { return lane_index() % LINE_LANES * CHUNK; }
+__device__ int place_in_row(int j) { return group_of_row() * SHORT_LENGTH + place_in_group() + j; }
 
-__device__ void load_short(const ShortGroups& groups, const Geometry& g, Chunk& chunk) {
+__device__ void load_short(const RowGroups& groups, const Geometry& g, Chunk& chunk) {
+    const int number = group_of_row();
     if constexpr (INPUT_PACKED) {
-        const int number = group_of_row();
-        const Index end = groups.has(number) ? SHORT_LENGTH : 0;
-        load_chunk<OF_INPUT, INPUT_ALIGNED, true>(groups.group(number).input, g, number_in_group(), end, chunk);
+        const char* from = groups.group(number).input;
+        load_chunk<OF_INPUT, INPUT_ALIGNED, true>(from, g, groups.begin + place_in_group(), groups.end(number), chunk);
+    } else if constexpr (GROUPS_OF_ROW == 1) {
+        load_row(groups.group(number), g, groups.begin, groups.end(number), chunk);
     } else {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
@@ -70,26 +81,31 @@ __device__ void load_short(const ShortGroups& groups, const Geometry& g, Chunk& 
 
 // From every 32nd element of the row to the lane's chunk of its group; and back.
 __device__ void gather_short(RowBuffer& buffer, Chunk& chunk) {
-    __syncwarp();
+    if constexpr (GROUPS_OF_ROW == 1) {
+        gather_chunk(buffer, chunk);
+    } else {
+        __syncwarp();
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) buffer.input[j * LANES + lane_index()] = chunk.element[j];
-    __syncwarp();
+        for (int j = 0; j < CHUNK; j++) buffer.input[j * LANES + lane_index()] = chunk.element[j];
+        __syncwarp();
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-        if (number_in_group() + j < SHORT_LENGTH) chunk.element[j] = buffer.input[place_in_row(j)];
+        for (int j = 0; j < CHUNK; j++) {
+            if (place_in_group() + j < SHORT_LENGTH) chunk.element[j] = buffer.input[place_in_row(j)];
+        }
     }
 }
 
-__device__ void store_short(RowBuffer& buffer, const ShortGroups& groups, const Geometry& g, const Result& result) {
+__device__ void store_short(RowBuffer& buffer, const RowGroups& groups, const Geometry& g, Result& result) {
+    const int number = group_of_row();
     if constexpr (OUTPUT_PACKED) {
-        const int number = group_of_row();
-        const Index end = groups.has(number) ? SHORT_LENGTH : 0;
-        store_chunk(groups.group(number), g, number_in_group(), end, result);
+        store_chunk(groups.group(number), g, groups.begin + place_in_group(), groups.end(number), result);
+    } else if constexpr (GROUPS_OF_ROW == 1) {
+        store_row(buffer, groups.group(number), g, groups.begin, groups.end(number), result);
     } else {
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            if (number_in_group() + j < SHORT_LENGTH) buffer.output[place_in_row(j)] = result.element[j];
+            if (place_in_group() + j < SHORT_LENGTH) buffer.output[place_in_row(j)] = result.element[j];
         }
         __syncwarp();
 #pragma unroll
@@ -101,7 +117,51 @@ __device__ void store_short(RowBuffer& buffer, const ShortGroups& groups, const 
     }
 }
 
-// Row r's sums are complete in the lanes whose number in their group is r; each finishes its row alone.
+// What a warp holds.
+struct ShortRows {
+    Chunk chunk[ROWS];
+    Operands<CHUNK> operands[OPERAND_ROWS];
+    Input first[ROWS];  // of the row's group
+
+    __device__ void load(const Arrays& arrays, const Geometry& g) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) load_short(RowGroups(arrays, g, r), g, chunk[r]);
+#pragma unroll
+        for (int r = 0; r < OPERAND_ROWS; r++) {
+            const RowGroups groups(arrays, g, r);
+            const Arrays group = groups.group(group_of_row());
+            operands[r].load_once(group);
+            load_operands(group, g, groups.begin + place_in_group(), groups.end(group_of_row()), operands[r]);
+        }
+    }
+
+    __device__ void sum(RowBuffer& buffer, const Arrays& arrays, const Geometry& g, Sums (&sums)[ROWS]) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const RowGroups groups(arrays, g, r);
+            if (!INPUT_PACKED) gather_short(buffer, chunk[r]);
+            if (r % GROUP_ROWS == 0) first[r] = shuffle(chunk[r].element[0], lane_index() - lane_index() % LINE_LANES);
+            else first[r] = first[r - 1];
+            sums[r] = sum_of_existing(chunk[r], Shift(first[r]), groups.begin + place_in_group(), groups.length());
+        }
+        row_aggregates<ROWS, LINE_LANES>(sums);
+    }
+
+    __device__ Shift shift_of(int row) const {
+        Input element = first[0];
+#pragma unroll
+        for (int r = GROUP_ROWS; r < ROWS; r += GROUP_ROWS) element = row >= r ? first[r] : element;
+        return Shift(element);
+    }
+
+    __device__ void store(RowBuffer& buffer, const Arrays& arrays, const Geometry& g, int row,
+                          const Normalizer<Compute>& normalizer, const Parameters& p) const {
+        Result result = normalized(chunk[row], normalizer, operands[row % OPERAND_ROWS], p);
+        store_short(buffer, RowGroups(arrays, g, row), g, result);
+    }
+};
+
+// Row r's sums are complete in the lanes whose number in their group is r; each finishes its row's group alone.
 constexpr int ROWS_OF_LANE = ROWS > LINE_LANES ? ROWS / LINE_LANES : 1;
 
 __device__ int lane_of_row(int row) { return (lane_index() & ~(LINE_LANES - 1)) + row % LINE_LANES; }
@@ -112,50 +172,27 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    Chunk chunk[ROWS];
-    Operands<CHUNK> operands[ROWS];
-    Input first[ROWS];
+    ShortRows rows;
     Sums sums[ROWS];
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const ShortGroups groups(arrays, g, r);
-        const Arrays group = groups.group(group_of_row());
-        load_short(groups, g, chunk[r]);
-        operands[r].load_once(group);
-        load_operands(group, g, number_in_group(), groups.has(group_of_row()) ? SHORT_LENGTH : 0, operands[r]);
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (!INPUT_PACKED) gather_short(buffer, chunk[r]);
-        first[r] = shuffle(chunk[r].element[0], lane_of_row(0));
-        const Shift shift(first[r]);
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            if (number_in_group() + j >= SHORT_LENGTH) chunk[r].element[j] = shift.element;
-        }
-        sums[r] = sum_of(chunk[r], shift.value);
-    }
-    row_aggregates<ROWS, LINE_LANES>(sums);
+    rows.load(arrays, g);
+    rows.sum(buffer, arrays, g, sums);
 
     Normalizer<Compute> normalizer[ROWS_OF_LANE];
 #pragma unroll
     for (int k = 0; k < ROWS_OF_LANE; k++) {
         const int row = k * LINE_LANES + lane_index() % (ROWS < LINE_LANES ? ROWS : LINE_LANES);
-        Input first_element = first[0];
-#pragma unroll
-        for (int r = 1; r < ROWS; r++) first_element = row == r ? first[r] : first_element;
-        const Moments moments = moments_of(sums[k], Shift(first_element).value, p);
+        const Moments moments = moments_of(lane_sum<GROUP_ROWS>(sums[k]), rows.shift_of(row).value, p);
         normalizer[k] = Normalizer<Compute>::of(moments, p);
-        const ShortGroups groups(arrays, g, row);
-        if (mean && lane_index() == lane_of_row(row) && groups.has(group_of_row())) {
+        const RowGroups groups(arrays, g, row);
+        if (mean && lane_index() == lane_of_row(row) && row % GROUP_ROWS == 0 && groups.has(group_of_row())) {
             store_moments(groups.group(group_of_row()), moments, p);
         }
     }
     if (!output) return;
+    __syncwarp();  // by now all was read, so the output may be the input
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const Normalizer<Compute> of_row = shuffle(normalizer[r / LINE_LANES], lane_of_row(r));
-        store_short(buffer, ShortGroups(arrays, g, r), g, normalized(chunk[r], of_row, operands[r], p));
+        rows.store(buffer, arrays, g, r, shuffle(normalizer[r / LINE_LANES], lane_of_row(r)), p);
     }
 }
 
@@ -195,16 +232,12 @@ struct Rows {
     }
 
     // Of the warp's rows.
-    __device__ Sums sum(Index begin, Index end, const Shift& shift) {
+    __device__ Sums sum(Index begin, Index end, const Shift& shift) const {
         Sums sums[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const Index number = begin + first_of_row(r) + lane_index() * CHUNK;
-#pragma unroll
-            for (int j = 0; j < CHUNK; j++) {
-                if (number + j >= end) chunk[r].element[j] = shift.element;
-            }
-            sums[r] = sum_of(chunk[r], shift.value);
+            sums[r] = sum_of_existing(chunk[r], shift, number, end);
         }
         return lane_sum<ROWS>(row_aggregates(sums));
     }
@@ -247,10 +280,8 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     if (EARLY) rows.load_operands(group, g, 0, end);
     rows.gather(buffer);
     const Shift shift(first);
-    Sums sums = rows.sum(0, end, shift);
-    // After the barrier the whole group was read, so the output may be the input.
-    if (WARPS > 1) sums = team_sum(warp_sums, sums);
-    else __syncwarp();
+    const Sums sums = team_sum(warp_sums, rows.sum(0, end, shift));
+    // By now the whole group was read, so the output may be the input.
 
     const Moments moments = moments_of(sums, shift.value, p);
     if (mean && exists && first_of_row(0) == 0 && lane_index() == 0) store_moments(group, moments, p);

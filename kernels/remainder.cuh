@@ -28,13 +28,9 @@ template <> struct Format<double> {
 __device__ inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ inline double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
 __device__ inline unsigned bits_of(float x) { return float_as_bits(x); }
-__device__ inline unsigned long long bits_of(double x) {
-    return static_cast<unsigned long long>(__double_as_longlong(x));
-}
+__device__ inline unsigned long long bits_of(double x) { return double_as_bits(x); }
 __device__ inline float from_bits(unsigned bits) { return bits_as_float(bits); }
-__device__ inline double from_bits(unsigned long long bits) {
-    return __longlong_as_double(static_cast<long long>(bits));
-}
+__device__ inline double from_bits(unsigned long long bits) { return bits_as_double(bits); }
 
 // 2^exponent, a normal number.
 template <typename Real> __device__ Real power_of_two(int exponent) {

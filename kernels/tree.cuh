@@ -26,6 +26,9 @@ template <int WIDTH = LANES, typename Item> __device__ Item warp_prefix(Item ite
     return item;
 }
 
+// Whether combine(a, b) has the bits of combine(b, a).
+template <typename Item> constexpr bool COMMUTES = false;
+
 // The aggregates of COUNT rows, a power of two, of which each lane has a chunk: lane i gets that of row i % COUNT. In each
 // step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT. With a WIDTH
 // the same for each WIDTH neighbouring lanes; of more rows than that, item[k] is the aggregate of row k * WIDTH + i % WIDTH.
@@ -43,7 +46,8 @@ template <int COUNT, int WIDTH = LANES, typename Item> __device__ Item row_aggre
             const Item kept = split && right ? item[2 * r + 1] : item[split ? 2 * r : r];
             const Item sent = split ? (right ? item[2 * r] : item[2 * r + 1]) : kept;
             const Item got = shuffle(sent, lane ^ half);
-            item[r] = combine(right ? got : kept, right ? kept : got);
+            const bool swapped = right && !COMMUTES<Item>;
+            item[r] = combine(swapped ? got : kept, swapped ? kept : got);
         }
     }
     return item[0];

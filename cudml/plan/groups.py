@@ -214,6 +214,10 @@ class Groups:
         """Whether neighbouring groups have their own scale or bias."""
         return isinstance(self.arrays.get(name), ArrayLayout) and self.kept.strides[name][-1] != 0
 
+    def repeats(self, name: str) -> bool:
+        """Whether scale or bias is the same for all groups."""
+        return not isinstance(self.arrays.get(name), ArrayLayout) or not any(self.kept.strides[name])
+
     def constants(self, spec: Normalization) -> dict[str, str | int | bool]:
         """Those of kernels/normalization.cuh."""
         source, output, moment = self.source, self.arrays.get("output"), self.arrays.get("mean")

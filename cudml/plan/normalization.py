@@ -18,14 +18,13 @@ LANES = 32
 #: Warps of a block, at least.
 _LEAST_WARPS = 4
 
-#: Rows of 32 chunks that a warp holds, by the number of rows of a group: as many warps as that takes.
-LINE_ROWS = ((1, 1), (2, 2), (64, 4), (128, 8))
+#: Rows of 32 chunks that a warp holds: of short groups, as many as they take up to the second; of a group of several
+#: warps, by the number of its rows: as many warps as that takes.
+_SHORT_ROWS, _MOST_SHORT_ROWS = 4, 4
+LINE_ROWS = ((64, 4), (128, 8))
 
 #: The rows of a tile, for groups that are larger, and how many of them a warp holds.
 _TILE_ROWS, _ROWS_OF_WARP = 64, 4
-
-#: Rows of short groups that a warp holds.
-_SHORT_ROWS = 4
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
@@ -49,27 +48,44 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
 def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     chunks = math.ceil(groups.length / groups.chunk)
     rows = math.ceil(chunks / LANES)
-    if 0 < chunks <= LANES // 2:
-        return _plan_short(groups, spec, 1 << (chunks - 1).bit_length())
+    if 0 < rows <= _MOST_SHORT_ROWS:
+        return _plan_short(groups, spec, chunks, rows)
     if 0 < rows <= LINE_ROWS[-1][0]:
         of_warp = next(of_warp for limit, of_warp in LINE_ROWS if rows <= limit)
         warps = math.ceil(rows / of_warp)
         shares = _shares(groups, warps, of_warp, max(1, _LEAST_WARPS // warps))
+        shares["ENDS"] = _ends(groups, warps * of_warp * LANES, shares["TEAMS"])
         return _one_launch("normalize_lines", groups, spec, shares, shares["TEAMS"])
     streamed = plan_stream(groups, spec, device) if groups.length and groups.has("output") else None
     if streamed is not None:
         return streamed
     shares = _shares(groups, _TILE_ROWS // _ROWS_OF_WARP, _ROWS_OF_WARP, 1)
+    shares["ENDS"] = _ends(groups, _TILE_ROWS * LANES, 1)
     groups = groups.in_tiles(_TILE_ROWS * LANES * groups.chunk)
     block = shares["WARPS"] * LANES
     return three_steps("lines", groups, spec, {**groups.constants(spec), **shares}, block, groups.count * groups.tiles)
 
 
-def _plan_short(groups: Groups, spec: Normalization, lanes: int) -> Plan:
-    """Several groups for each warp."""
-    rows = min(_SHORT_ROWS, lanes) if groups.packed("input") else _SHORT_ROWS
-    shares = {**_shares(groups, 1, rows, _LEAST_WARPS), "LINE_LANES": lanes, "LENGTH": groups.length}
-    return _one_launch("normalize_short_lines", groups, spec, shares, _LEAST_WARPS * rows * (LANES // lanes))
+def _plan_short(groups: Groups, spec: Normalization, chunks: int, rows: int) -> Plan:
+    """A group or several for each warp."""
+    lanes, group_rows = min(LANES, _power_of_two(chunks)), _power_of_two(rows)
+    held = min(_SHORT_ROWS, lanes) if groups.packed("input") else _SHORT_ROWS
+    groups_of_warp = held // group_rows * (LANES // lanes)
+    shares = {
+        **_shares(groups, 1, held, _LEAST_WARPS),
+        "LINE_LANES": lanes,
+        "LENGTH": groups.length if lanes < LANES else 0,
+        "GROUP_ROWS": group_rows,
+        "ENDS": _ends(groups, group_rows * lanes, _LEAST_WARPS * groups_of_warp),
+    }
+    return _one_launch("normalize_short_lines", groups, spec, shares, _LEAST_WARPS * groups_of_warp)
+
+
+def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
+    """kernels/normalization_chunks.cuh: ENDS, where so many chunks of a group or tile, and groups, are worked on."""
+    if groups.length % groups.chunk:
+        return 2
+    return 0 if groups.length % (chunks * groups.chunk) == 0 and groups.count % groups_of_block == 0 else 1
 
 
 def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]:
@@ -78,6 +94,8 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         **packed,
         "LINE_LANES": LANES,
         "LENGTH": 0,
+        "GROUP_ROWS": 1,
+        "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
         "WARPS": warps,
         "ROWS": rows,
         "TEAMS": teams,
@@ -85,6 +103,11 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "RESIDENT": 1,
         "EARLY": 1,
     }
+
+
+def _power_of_two(n: int) -> int:
+    """The smallest that is not less."""
+    return 1 << (n - 1).bit_length()
 
 
 def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], groups_of_block: int) -> Plan:

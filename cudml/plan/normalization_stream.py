@@ -66,7 +66,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     loaders = 1 if bulk else _ORDINARY_LOADERS
     ring = _ring(groups, device, 1, (loaders, adders, normalizers), stage_bytes, buffers)
     cut = (groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    own = {"BULK": bulk, "ONE_RUN": groups.is_one_run}
+    own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "ENDS": 2}
     constants: dict[str, str | int | bool] = {**groups.constants(spec), **packed, **own}
     return _plan("normalize_stream", "normalization_stream.cu", groups, spec, device, ring, stage_bytes, cut, constants)
 

@@ -5,6 +5,8 @@
 
 inline float bits_as_float(unsigned bits) { return cuda_on_cpu::bits_as<float>(bits); }
 inline unsigned float_as_bits(float x) { return cuda_on_cpu::bits_as<unsigned>(x); }
+inline double bits_as_double(unsigned long long bits) { return cuda_on_cpu::bits_as<double>(bits); }
+inline unsigned long long double_as_bits(double x) { return cuda_on_cpu::bits_as<unsigned long long>(x); }
 
 inline float float_from_half(unsigned short bits) { return cuda_on_cpu::decode<cuda_on_cpu::Binary16>(bits); }
 inline unsigned short half_from_float(float x) { return cuda_on_cpu::encode<cuda_on_cpu::Binary16>(x); }
@@ -18,6 +20,9 @@ inline unsigned short bfloat16_from_float(float x) {
     const unsigned bits = float_as_bits(x);
     if (x != x) return 0x7fff;
     return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+inline unsigned bfloat16s_from_floats(float low, float high) {
+    return static_cast<unsigned>(bfloat16_from_float(high)) << 16 | bfloat16_from_float(low);
 }
 
 // As far off as a GPU's may be, by an amount that follows from the digits. Where a GPU flushes subnormals, so do these.
