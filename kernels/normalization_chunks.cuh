@@ -116,16 +116,44 @@ __device__ void spread_chunk(RowBuffer& buffer, Result& result) {
     for (int j = 0; j < CHUNK; j++) result.element[j] = buffer.output[j * LANES + lane_index()];
 }
 
+// Where a lane's elements of a row lie, every 32nd one: as most runs are longer than that, a division for each would cost
+// more than all else.
+template <int ARRAY> struct Walk {
+    const Axes<REDUCED_RANK>& axes;
+    Index number, place, offset;  // place: in the run
+
+    __device__ Walk(const Geometry& g, Index first) : axes(g.reduced), number(first + lane_index()), place(0) {
+        offset = axes.offsets(number).of[ARRAY];
+        if constexpr (REDUCED_RANK == 2) place = number - axes.quotient(number, 1) * axes.size[1];
+    }
+
+    __device__ void advance() {
+        number += LANES;
+        if constexpr (REDUCED_RANK == 1) {
+            offset += LANES * axes.stride[ARRAY][0];
+        } else if constexpr (REDUCED_RANK == 2) {
+            const Index run = axes.size[1], runs = axes.quotient(LANES, 1), rest = LANES - runs * run;
+            const bool carries = place + rest >= run;
+            place += carries ? rest - run : rest;
+            offset += (runs + carries) * axes.stride[ARRAY][0] + (carries ? rest - run : rest) * axes.stride[ARRAY][1];
+        } else {
+            offset = axes.offsets(number).of[ARRAY];
+        }
+    }
+};
+
 // The row that begins with element `first`, by all lanes of a warp. Unless it is packed, the chunks hold every 32nd
-// element, until they are gathered.
+// element, until they are gathered; what does not exist may be anything.
 __device__ void load_row(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
     if constexpr (INPUT_PACKED) {
         load_chunk<OF_INPUT, INPUT_ALIGNED, true>(group.input, g, first + lane_index() * CHUNK, end, chunk);
     } else {
+        Walk<OF_INPUT> walk(g, first);
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            const Index number = first + j * LANES + lane_index();
-            chunk.element[j] = number < end ? load_input(group, g, number) : Input();
+            const Index offset = chunk_exists(walk.number, end) ? walk.offset : 0;
+            chunk.element[j] = load_element<Input, INPUT_ALIGNED>(group.input + offset);
+            walk.advance();
         }
     }
 }
@@ -136,10 +164,12 @@ __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
     } else {
         spread_chunk(buffer, result);
+        Walk<OF_OUTPUT> walk(g, first);
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            const Index number = first + j * LANES + lane_index();
-            if (number < end) store_output(group, g, number, result.element[j]);
+            char* to = group.output + walk.offset;
+            if (chunk_exists(walk.number, end)) store_element<OUTPUT_ALIGNED>(to, result.element[j]);
+            walk.advance();
         }
     }
 }

@@ -16,7 +16,6 @@
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
 //     TEAMS           such groups or tiles, or warps with short groups, that a block works on
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
-//     EARLY           1: scale and bias are loaded together with the input; 0: when the statistics are known
 //     FINISHERS       threads that finish the statistics of a group of several tiles
 #include "normalization_chunks.cuh"
 
@@ -189,7 +188,6 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
         }
     }
     if (!output) return;
-    __syncwarp();  // by now all was read, so the output may be the input
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         rows.store(buffer, arrays, g, r, shuffle(normalizer[r / LINE_LANES], lane_of_row(r)), p);
@@ -277,7 +275,6 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     Rows rows;
     rows.load(group, g, 0, end);
     const Input first = exists ? load_input(group, g, 0) : Input();
-    if (EARLY) rows.load_operands(group, g, 0, end);
     rows.gather(buffer);
     const Shift shift(first);
     const Sums sums = team_sum(warp_sums, rows.sum(0, end, shift));
@@ -286,7 +283,7 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     const Moments moments = moments_of(sums, shift.value, p);
     if (mean && exists && first_of_row(0) == 0 && lane_index() == 0) store_moments(group, moments, p);
     if (!output) return;
-    if (!EARLY) rows.load_operands(group, g, 0, end);
+    rows.load_operands(group, g, 0, end);  // not earlier: 64 registers, and so more blocks, are worth more
     rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
 }
 

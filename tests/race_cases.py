@@ -407,6 +407,8 @@ SMALL_GROUPS = [
     normalization("groups of five lanes", (31, 18), np.float32, (1,), "every second"),
     normalization("groups of sixteen lanes", (33, 64), np.float32, (1,)),
     normalization("groups of one warp", (9, 100), np.float32, (1,)),
+    normalization("groups that fill all blocks", (16, 128), np.float32, (1,)),
+    normalization("group that ends in a chunk", (1, 130), np.float32, (1,)),
     normalization("groups of two rows", (5, 129), np.float32, (1,)),
     normalization("groups of four rows", (3, 500), np.float32, (1,)),
     normalization("groups of two warps", (3, 1000), np.float32, (1,)),

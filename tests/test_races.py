@@ -76,7 +76,11 @@ def shares(plans: list[Plan], kernel: str) -> Iterator[tuple[int, int]]:
 
 def test_cases_share_a_group_in_every_way(plans: list[Plan]):
     assert {rows for _, rows in shares(plans, "normalize_lines")} == {rows for _, rows in LINE_ROWS}
-    assert {warps > 1 for warps, _ in shares(plans, "normalize_lines")} == {False, True}
+    short = [
+        dict(plan.constants) for plan in plans if plan.launches and plan.launches[0].kernel == "normalize_short_lines"
+    ]
+    assert {constants["GROUP_ROWS"] for constants in short} == {"1", "2", "4"}
+    assert {constants["ENDS"] for constants in short} == {"0", "1", "2"}
 
 
 def test_cases_share_a_line_in_every_way(plans: list[Plan]):
@@ -84,7 +88,7 @@ def test_cases_share_a_line_in_every_way(plans: list[Plan]):
 
 
 BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "LINKED", "DENSE")
-BRANCHES += ("EXCHANGE", "SCALE_PACKED")
+BRANCHES += ("EXCHANGE", "SCALE_PACKED", "REPEATS")
 
 
 @pytest.mark.parametrize("constant", BRANCHES)

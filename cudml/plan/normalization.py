@@ -16,12 +16,18 @@ from cudml.plan.spec import Moments, Normalization
 LANES = 32
 
 #: Warps of a block, at least.
-_LEAST_WARPS = 4
+_LEAST_WARPS, _WARPS_OF_SHORT_GROUPS = 4, 2
 
-#: Rows of 32 chunks that a warp holds: of short groups, as many as they take up to the second; of a group of several
-#: warps, by the number of its rows: as many warps as that takes.
-_SHORT_ROWS, _MOST_SHORT_ROWS = 4, 4
+#: Rows of 32 chunks that a warp holds of groups that it need not share; of halves more, whose statistics take as long
+#: for twice as many elements. The most rows of such a group.
+_SHORT_ROWS, _SHORT_ROWS_OF_HALVES, _MOST_SHORT_ROWS = 4, 8, 4
+
+#: Rows that each warp holds of a group of several warps, by the number of the group's rows.
 LINE_ROWS = ((64, 4), (128, 8))
+
+#: Threads of all blocks that shall fit a multiprocessor: few enough for 64 registers each. Elements that are moved one
+#: by one need more, for their addresses.
+_RESIDENT_THREADS, _RESIDENT_THREADS_UNPACKED = 1024, 512
 
 #: The rows of a tile, for groups that are larger, and how many of them a warp holds.
 _TILE_ROWS, _ROWS_OF_WARP = 64, 4
@@ -69,16 +75,18 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
 def _plan_short(groups: Groups, spec: Normalization, chunks: int, rows: int) -> Plan:
     """A group or several for each warp."""
     lanes, group_rows = min(LANES, _power_of_two(chunks)), _power_of_two(rows)
-    held = min(_SHORT_ROWS, lanes) if groups.packed("input") else _SHORT_ROWS
+    most = _SHORT_ROWS_OF_HALVES if groups.source.dtype.itemsize <= 2 else _SHORT_ROWS
+    held = min(most, lanes) if groups.packed("input") else _SHORT_ROWS
     groups_of_warp = held // group_rows * (LANES // lanes)
     shares = {
-        **_shares(groups, 1, held, _LEAST_WARPS),
+        **_shares(groups, 1, held, _WARPS_OF_SHORT_GROUPS),
+        "RESIDENT": 1,
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
-        "ENDS": _ends(groups, group_rows * lanes, _LEAST_WARPS * groups_of_warp),
+        "ENDS": _ends(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
     }
-    return _one_launch("normalize_short_lines", groups, spec, shares, _LEAST_WARPS * groups_of_warp)
+    return _one_launch("normalize_short_lines", groups, spec, shares, _WARPS_OF_SHORT_GROUPS * groups_of_warp)
 
 
 def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
@@ -90,6 +98,7 @@ def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
 
 def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]:
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
+    resident = _RESIDENT_THREADS if packed["INPUT_PACKED"] and packed["OUTPUT_PACKED"] else _RESIDENT_THREADS_UNPACKED
     return {
         **packed,
         "LINE_LANES": LANES,
@@ -100,8 +109,7 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "ROWS": rows,
         "TEAMS": teams,
         "FINISHERS": LANES,
-        "RESIDENT": 1,
-        "EARLY": 1,
+        "RESIDENT": max(1, resident // (teams * warps * LANES)),
     }
 
 
