@@ -224,7 +224,7 @@ extern "C" __global__ void spin(volatile int* stop) {
     extern __shared__ int most_of_it[];
     most_of_it[threadIdx.x] = 0;
     const long long start = clock64();
-    while (*stop == 0 && clock64() - start < 20000000000) {}  // some ten seconds, so that a call that waits for it fails
+    while (*stop == 0 && clock64() - start < 20000000000) {}  // ten seconds, so that calls that wait fail
     atomicAdd(const_cast<int*>(stop), 1);
 }
 """
