@@ -14,6 +14,9 @@ import numpy as np
 Call: TypeAlias = Callable[[], object]
 Arrays: TypeAlias = Mapping[str, Any]
 
+#: A roof that is measured along with cudml: a sum that reads as many bytes and writes next to none.
+READING = "reading"
+
 #: Below this a case fits the second-level cache or is dominated by launches; it is measured over rotating buffers.
 SMALL_BYTES = 256 << 20
 #: Below this the host needs longer for a call than the GPU, so that the host's time is measured as well.
@@ -42,9 +45,11 @@ class Case:
     required: float | None = None
     """The least percent of a copy's speed that is good enough."""
     roof: str = ""
-    """A peer whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
+    """READING or a peer whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
     baseline: Case | None = None
     """A case that this one must keep up with, instead of a fixed percentage."""
+    behind: float = 2
+    """Points of percentage by which it may stay behind its baseline."""
 
     @property
     def bytes(self) -> int:

@@ -26,6 +26,21 @@ ROTATIONS = 32
 
 BARE_KERNEL = 'extern "C" __global__ void bare(const float* x, float* out, int n) { if (n < 0) *out = *x; }'
 
+#: Four loads of 16 bytes for each thread. A sum is kept only if it has one value of 2^32, or nothing would be read.
+READING_KERNEL = r"""
+extern "C" __global__ void __launch_bounds__(512) reading(const uint4* words, unsigned* out, long long count) {
+    const long long first = blockIdx.x * 2048ll + threadIdx.x;
+    uint4 word[4] = {};
+#pragma unroll
+    for (int k = 0; k < 4; k++) if (first + 512 * k < count) word[k] = words[first + 512 * k];
+    unsigned sum = 0;
+#pragma unroll
+    for (int k = 0; k < 4; k++) sum += word[k].x + word[k].y + word[k].z + word[k].w;
+    if (sum == 0x9e3779b9) *out = sum;
+}
+"""
+_READ_BY_BLOCK = 2048 * 16
+
 _SCRAMBLER = 0x9E3779B97F4A7C15  # an odd number of irregular bits
 
 _HOST_ROUNDS = 5
@@ -44,6 +59,9 @@ class Device(Protocol):
 
     def copy(self, nbytes: int) -> Call:
         """A copy that reads and writes `nbytes` in all."""
+
+    def read(self, nbytes: int) -> Call:
+        """A sum that reads `nbytes`."""
 
     def milliseconds(self, calls: Sequence[Call]) -> float:
         """The device's time of one of these calls, median of several, after a warm-up."""
@@ -78,8 +96,7 @@ class Gpu:
         }
 
     def copy(self, nbytes: int) -> Call:
-        words = self.xp.arange(nbytes // 16 + 1, dtype=self.xp.uint64)
-        source = words * self.xp.uint64(_SCRAMBLER)  # not zeros, which memory may move faster than data
+        source = self._data(nbytes // 2)
         target = self.xp.empty_like(source)
         pointers, size, stream = (target.data.ptr, source.data.ptr), nbytes // 2, self._stream.ptr
         kind, enqueue = self._cuda.runtime.memcpyDeviceToDevice, self._cuda.runtime.memcpyAsync
@@ -88,6 +105,16 @@ class Gpu:
             enqueue(*pointers, size, kind, stream)
 
         return copy
+
+    def read(self, nbytes: int) -> Call:
+        words, out, count = self._data(nbytes), self.xp.empty((), "u4"), np.int64(nbytes // 16)
+        kernel = self.xp.RawKernel(READING_KERNEL, "reading")
+        blocks = -(-nbytes // _READ_BY_BLOCK)
+        return lambda: kernel((blocks,), (512,), (words, out, count))
+
+    def _data(self, nbytes: int) -> Any:
+        """At least so many bytes, and not zeros, which memory may move faster than data."""
+        return self.xp.arange(nbytes // 8 + 1, dtype=self.xp.uint64) * self.xp.uint64(_SCRAMBLER)
 
     def milliseconds(self, calls: Sequence[Call]) -> float:
         """Large calls are timed one by one. Small ones are captured into a graph and replayed, so that the time of
@@ -171,6 +198,9 @@ class Host:
         source = np.zeros(nbytes // 2, np.uint8)
         target = np.empty_like(source)
         return lambda: np.copyto(target, source)
+
+    def read(self, nbytes: int) -> Call:
+        return np.zeros(nbytes, np.uint8).sum
 
     def milliseconds(self, calls: Sequence[Call]) -> float:
         start = time.perf_counter()

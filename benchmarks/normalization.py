@@ -1,88 +1,210 @@
-"""Mean-variance normalization with scale and bias: layer, batch and instance norm, and axes without a name."""
+"""Mean-variance normalization, and mean and variance alone: lines, images, columns, activations, options and views."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 import cudml
 from benchmarks import peers as libraries
-from benchmarks.case import Arrays, Call, Case, filled
+from benchmarks.case import READING, Arrays, Call, Case, filled
+from benchmarks.scan import VIEWS, Shape, View
+from cudml.plan.activation import PARAMETERS
+
+Axes = int | tuple[int, ...]
+Key = tuple[Shape, Axes]
+
+
+@dataclass(frozen=True)
+class NormalizationCase(Case):
+    """Its options name the arguments, scale and bias by their shape; `view` and `in_place` say what the arrays are."""
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return (self.axis,) if isinstance(self.axis, int) else self.axis
+
+    @property
+    def view(self) -> View | None:
+        return VIEWS[self.options["view"]] if "view" in self.options else None
+
+    @property
+    def bytes(self) -> int:
+        size = math.prod(self.shape)
+        groups = math.prod(length for axis, length in enumerate(self.shape) if axis not in self.axes)
+        touched = self.view.stored(self.shape) if self.view and not self.view.skips_sectors else self.shape
+        written = 2 * groups if self.op == "mean_var" else size
+        return (math.prod(touched) + written) * np.dtype(self.dtype).itemsize
+
 
 _IMAGES = (64, 256, 128, 128)
 
-_FLOAT32 = (
-    ((4194304, 64), 1),
-    ((1048576, 256), 1),
-    ((65536, 4096), 1),
-    ((16384, 16384), 1),
-    ((4096, 65536), 1),
-    ((1024, 262144), 1),
-    ((64, 4194304), 1),
-    ((1, 268435456), 1),
-    ((65536, 4096), 0),
-    ((1048576, 256), 0),
-    ((4096, 65536), 0),
-    (_IMAGES, (0, 2, 3)),
-    (_IMAGES, (2, 3)),
-    (_IMAGES, (1, 2, 3)),
-    (_IMAGES, 1),
-    (_IMAGES, (0, 2)),
-    ((64, 2048, 7, 7), (0, 2, 3)),
-    ((4096, 1024, 8, 8), (2, 3)),
+# group, and the least percent of a copy's speed for shapes and axes; float32 with scale and bias.
+_PLAIN: tuple[tuple[str, dict[Key, float]], ...] = (
+    ("lines", {((4194304, 64), 1): 96, ((1048576, 256), 1): 96, ((65536, 4096), 1): 96, ((16384, 16384), 1): 96}),
+    ("long lines", {((4096, 65536), 1): 94, ((1024, 262144), 1): 92, ((64, 4194304), 1): 80}),
+    (
+        "images",
+        {
+            (_IMAGES, (0, 2, 3)): 92,
+            (_IMAGES, (2, 3)): 97,
+            (_IMAGES, (1, 2, 3)): 80,
+            (_IMAGES, 1): 93,
+            (_IMAGES, (0, 2)): 90,
+        },
+    ),
+    ("columns", {((4096, 65536), 0): 93, ((65536, 4096), 0): 80}),
+    (
+        "tiny images",
+        {((4096, 1024, 8, 8), (2, 3)): 96, ((64, 2048, 7, 7), (0, 2, 3)): 75, ((64, 7, 7, 2048), (0, 1, 2)): 75},
+    ),
+    ("beyond the chip", {((1, 268435456), 1): 64, ((1048576, 256), 0): 64, ((33554432, 8), 0): 64}),
 )
-_FLOAT16 = (
-    ((65536, 4096), 1),
-    ((16384, 16384), 1),
-    ((65536, 4096), 0),
-    (_IMAGES, (0, 2, 3)),
-    (_IMAGES, (2, 3)),
-    (_IMAGES, (1, 2, 3)),
-    (_IMAGES, 1),
-    (_IMAGES, (0, 2)),
+
+_LINES: Key = ((65536, 4096), 1)
+_STREAM: Key = (_IMAGES, (0, 2, 3))
+_COLUMNS: Key = ((4096, 65536), 0)
+
+# Types and variations may stay this much behind float32 with scale and bias: points of percentage.
+_BEHIND = 3
+_GROUPS_OF_HALVES = ("lines", "images")
+
+_VARIATIONS: tuple[dict[str, Any], ...] = ({"normalize_variance": False}, {"in_place": True})
+
+_VIEWED: dict[str, tuple[Key, ...]] = {
+    "transposed": (((65536, 4096), 1), ((65536, 4096), 0)),
+    "transposed input": (((65536, 4096), 1), ((65536, 4096), 0)),
+    "step 2": (((65536, 2048), 1), ((4096, 32768), 1), ((4096, 32768), 0)),
+    "rows padded by 32": (_LINES, ((4096, 65536), 1), _COLUMNS, _STREAM),
+    "rows padded by 1": (_LINES, ((4096, 65536), 1), _COLUMNS, _STREAM),
+}
+
+# From 2^12 elements to 2^22.
+_SMALL: tuple[Key, ...] = (
+    ((32, 64), 1),
+    *(((1 << (power - 10), 1024), 1) for power in range(12, 23, 2)),
+    ((8, 8, 8, 8), (0, 2, 3)),
+    ((8, 32, 8, 8), (0, 2, 3)),
+    ((16, 64, 8, 8), (0, 2, 3)),
+    ((32, 128, 8, 8), (0, 2, 3)),
+    ((64, 256, 8, 8), (0, 2, 3)),
+    ((64, 256, 16, 16), (0, 2, 3)),
 )
-# torch.compile needs seconds for each, so only one shape of each kind is compared.
-_COMPILED = {((65536, 4096), 1), ((65536, 4096), 0), (_IMAGES, (0, 2, 3)), (_IMAGES, (2, 3)), (_IMAGES, (1, 2, 3))}
+
+# torch.compile needs seconds for each, so it is compared where it reads its input once, and in one case of each kind.
+_COMPILED: dict[str, tuple[Key, ...]] = {
+    "float32": (
+        ((4194304, 64), 1),
+        ((1048576, 256), 1),
+        _LINES,
+        ((16384, 16384), 1),
+        _STREAM,
+        (_IMAGES, (2, 3)),
+        (_IMAGES, 1),
+        ((4096, 1024, 8, 8), (2, 3)),
+        ((64, 1024), 1),
+        ((16, 64, 8, 8), (0, 2, 3)),
+    ),
+    "float16": (((16384, 16384), 1), (_IMAGES, (2, 3))),
+}
 
 
-def _case(dtype: str, shape: tuple[int, ...], axis: int | tuple[int, ...]) -> Case:
+def _case(dtype: str, key: Key, group: str, **required: Any) -> NormalizationCase:
+    shape, axis = key
     options = {"scale": list(_scale_shape(shape, axis))}
-    compiled = dtype == "float32" and (shape, axis) in _COMPILED
-    return Case("mean_variance_normalization", dtype, shape, axis, options, compiled_peer=compiled)
+    compiled = key in _COMPILED.get(dtype, ())
+    return NormalizationCase(
+        "mean_variance_normalization", dtype, shape, axis, options, group=group, compiled_peer=compiled, **required
+    )
 
 
-def _scale_shape(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> tuple[int, ...]:
-    """A scale per feature (axis 1), as the usual norms have it; one for all where there is only one line, because
-    reading the scale would cost as much as reading the input there."""
-    if shape[0] == 1:
-        return (1,) * len(shape)
-    return (1, shape[1], *(1,) * (len(shape) - 2))
+def _scale_shape(shape: Shape, axis: Axes) -> Shape:
+    """A scale per feature, as the usual norms have it: along axis 1, or the last one if all others are reduced. One for
+    all where there is only one line, because reading the scale would cost as much as reading the input there."""
+    last = len(shape) - 1
+    feature = last if axis == tuple(range(last)) else 1
+    return tuple(length if place == feature and shape[0] > 1 else 1 for place, length in enumerate(shape))
 
 
-CASES: tuple[Case, ...] = (
-    *(_case("float32", shape, axis) for shape, axis in _FLOAT32),
-    *(_case("float16", shape, axis) for shape, axis in _FLOAT16),
-    _case("float32", (32, 64), 1),
-)
-
-
-def arrays(case: Case, xp: Any) -> Arrays:
-    scale_shape = _scale_shape(case.shape, case.axis)
-    return {
-        "x": filled(xp, case.shape, case.dtype, -1, 3),
-        "scale": filled(xp, scale_shape, case.dtype, 0.5, 1.5),
-        "bias": filled(xp, scale_shape, case.dtype, -1, 1),
-        "out": xp.empty(case.shape, case.dtype),
+def _cases() -> Iterator[NormalizationCase]:
+    plain = {
+        key: _case("float32", key, group, required=percent)
+        for group, figures in _PLAIN
+        for key, percent in figures.items()
     }
+    yield from plain.values()
+    for dtype in ("float16", "bfloat16"):
+        for key, case in plain.items():
+            if case.group in _GROUPS_OF_HALVES:
+                yield _case(dtype, key, "16-bit floats", baseline=case, behind=_BEHIND)
+    yield from (_moments(case) for case in plain.values())
+    for activation in PARAMETERS:
+        yield from (_variation(plain[key], "activations", {"activation": activation}) for key in (_LINES, _STREAM))
+    for case in (plain[key] for key in (_LINES, _STREAM, _COLUMNS)):
+        yield from (_variation(case, "variations", options) for options in _VARIATIONS)
+        yield replace(_variation(case, "variations", {}), options={})
+    for view, keys in _VIEWED.items():
+        for key in keys:
+            viewed = _case("float32", key, "views", required=85)
+            yield replace(viewed, options={**viewed.options, "view": view}, compiled_peer=False)
+    for key in _SMALL:
+        yield _case("float32", key, "small")
 
 
-def ours(case: Case, arrays: Arrays) -> Call:
-    x, scale, bias, out = (arrays[name] for name in ("x", "scale", "bias", "out"))
-    return lambda: cudml.mean_variance_normalization(x, scale, bias, axes=case.axis, out=out)
+def _moments(case: NormalizationCase) -> NormalizationCase:
+    """Mean and variance of the same groups, beside a sum that reads as much."""
+    options: dict[str, Any] = {"op": "mean_var", "options": {}, "required": 95, "roof": READING}
+    return replace(case, group="mean and variance", compiled_peer=False, **options)
 
 
-def peers(case: Case, arrays: Arrays) -> dict[str, Call]:
+def _variation(case: NormalizationCase, group: str, options: dict[str, Any]) -> NormalizationCase:
+    kept_up: dict[str, Any] = {"required": None, "baseline": case, "behind": _BEHIND, "compiled_peer": False}
+    return replace(case, group=group, options={**case.options, **options}, **kept_up)
+
+
+CASES: tuple[NormalizationCase, ...] = tuple(_cases())
+
+
+def arrays(case: NormalizationCase, xp: Any) -> Arrays:
+    view = case.view
+    x = _laid_out(view, case.shape, lambda shape: filled(xp, shape, case.dtype, -1, 3))
+    found = {"x": x}
+    if case.op != "mean_var":
+        view_of_output = view if view and view.of_output else None
+        in_place = "in_place" in case.options
+        found["out"] = (
+            x if in_place else _laid_out(view_of_output, case.shape, lambda shape: xp.empty(shape, case.dtype))
+        )
+    if "scale" in case.options:
+        scale_shape = _scale_shape(case.shape, case.axis)
+        found["scale"] = filled(xp, scale_shape, case.dtype, 0.5, 1.5)
+        found["bias"] = filled(xp, scale_shape, case.dtype, -1, 1)
+    return found
+
+
+def _laid_out(view: View | None, shape: Shape, make: Callable[[Shape], Any]) -> Any:
+    return view.take(make(view.stored(shape))) if view else make(shape)
+
+
+def ours(case: NormalizationCase, arrays: Arrays) -> Call:
+    x = arrays["x"]
+    if case.op == "mean_var":
+        return lambda: cudml.mean_var(x, case.axis)
+    options = {name: value for name, value in case.options.items() if name in ("activation", "normalize_variance")}
+    scale, bias, out = arrays.get("scale"), arrays.get("bias"), arrays["out"]
+    return lambda: cudml.mean_variance_normalization(x, scale, bias, axes=case.axis, out=out, **options)
+
+
+def peers(case: NormalizationCase, arrays: Arrays) -> dict[str, Call]:
+    if case.options.keys() & {"activation", "normalize_variance", "in_place"}:
+        return {}  # the others would need several calls for these
+    if case.op == "mean_var":
+        return libraries.moments(case, arrays)
     return libraries.normalization(case, arrays)
 
 
-def compiled_peers(case: Case, arrays: Arrays) -> dict[str, Call]:
+def compiled_peers(case: NormalizationCase, arrays: Arrays) -> dict[str, Call]:
     return libraries.compiled_normalization(case, arrays) if case.compiled_peer else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -62,31 +61,40 @@ def modulus(case: Case, arrays: Arrays) -> dict[str, Call]:
 
 
 def normalization(case: Case, arrays: Arrays) -> dict[str, Call]:
-    """The formula in CuPy, and torch's own norm where it has one for these axes."""
+    """torch's own norm, or the formula where it has none for these axes; in the plain cases also the formula in CuPy,
+    which is too slow for all."""
     found: dict[str, Call] = {}
-    if cupy := _cupy(arrays["x"]):
+    cupy = _cupy(arrays["x"])
+    if cupy and case.dtype != "bfloat16" and "scale" in arrays and "view" not in case.options:
         found["cupy"] = lambda: _formula(cupy.sqrt, arrays, case.axis)
     if torch := _torch(arrays["x"]):
-        own = _torch_norm(torch, case, _tensors(arrays))
-        if own is not None:
-            found["torch"] = own
+        tensors = _tensors(arrays)
+        operands = [tensors[name] for name in ("x", "scale", "bias") if name in tensors]
+        found["torch"] = _torch_norm(torch, case.axis, *operands) or (
+            lambda: _torch_formula(torch, case.axis, *operands)
+        )
+    return found
+
+
+def moments(case: Case, arrays: Arrays) -> dict[str, Call]:
+    """torch.var_mean, and both functions of CuPy."""
+    x, axis = arrays["x"], case.axis
+    found: dict[str, Call] = {}
+    if _cupy(x):
+        found["cupy"] = lambda: (x.mean(axis), x.var(axis))
+    if torch := _torch(x):
+        tensor = _tensors(arrays)["x"]
+        found["torch"] = lambda: torch.var_mean(tensor, dim=axis, correction=0)
     return found
 
 
 def compiled_normalization(case: Case, arrays: Arrays) -> dict[str, Call]:
     """The formula through torch.compile."""
-    torch = _torch(arrays["x"])
-    if torch is None:
+    if _torch(arrays["x"]) is None:
         return {}
-    axes = case.axis
-
-    def formula(x: Any, scale: Any, bias: Any) -> Any:
-        variance, mean = torch.var_mean(x.float(), dim=axes, correction=0, keepdim=True)
-        return ((x.float() - mean) * torch.rsqrt(variance + 1e-5) * scale + bias).to(x.dtype)
-
     tensors = _tensors(arrays)
     operands = [tensors[name] for name in ("x", "scale", "bias")]
-    compiled = torch.compile(formula, dynamic=False)
+    compiled = _compiled_formula(case.dtype, case.shape, case.axis)
     return {"torch_compile": lambda: compiled(*operands)}
 
 
@@ -103,21 +111,40 @@ def _formula(sqrt: Any, arrays: Arrays, axes: Any) -> Any:
     return (x - mean) / sqrt(variance + x.dtype.type(1e-5)) * arrays["scale"] + arrays["bias"]
 
 
-def _torch_norm(torch: Any, case: Case, tensors: Mapping[str, Any]) -> Call | None:
-    functional = torch.nn.functional
-    x, scale, bias = tensors["x"], tensors["scale"].flatten(), tensors["bias"].flatten()
-    axes = (case.axis,) if isinstance(case.axis, int) else case.axis
-    last, feature = x.ndim - 1, len(scale)
-    if axes == (last,) and feature == x.shape[-1]:
-        return lambda: functional.layer_norm(x, (feature,), scale, bias)
+@cache
+def _compiled_formula(dtype: str, shape: tuple[int, ...], axes: Any) -> Call:
+    """Compiled once for all arrays of a case."""
+    torch = _installed_torch()
+    torch.compiler.reset()  # after eight shapes it would go on without compiling
+
+    def formula(x: Any, scale: Any, bias: Any) -> Any:
+        return _torch_formula(torch, axes, x, scale, bias)
+
+    return torch.compile(formula, dynamic=False)
+
+
+def _torch_formula(torch: Any, axes: Any, x: Any, scale: Any, bias: Any) -> Any:
+    variance, mean = torch.var_mean(x.float(), dim=axes, correction=0, keepdim=True)
+    return ((x.float() - mean) * torch.rsqrt(variance + 1e-5) * scale + bias).to(x.dtype)
+
+
+def _torch_norm(torch: Any, axis: Any, x: Any, *operands: Any) -> Call | None:
+    functional, parameters = torch.nn.functional, [operand.flatten() for operand in operands]
+    axes = (axis,) if isinstance(axis, int) else axis
+    last, features = x.ndim - 1, len(parameters[0]) if parameters else x.shape[1]
+    if axes == (last,) and features == x.shape[-1]:
+        return lambda: functional.layer_norm(x, (features,), *parameters)
     if axes == tuple(range(1, x.ndim)):
-        grouped = x.view(x.shape[0], feature, -1)
-        return lambda: functional.group_norm(grouped, 1, scale, bias)
+        grouped = x.view(x.shape[0], features, -1)
+        return lambda: functional.group_norm(grouped, 1, *parameters)
+    weight, bias = parameters or (None, None)
     if axes == tuple(range(2, x.ndim)):
-        return lambda: functional.instance_norm(x, weight=scale, bias=bias)
-    if axes == (0, *range(2, x.ndim)):
-        return lambda: functional.batch_norm(x, None, None, scale, bias, training=True)
-    return None
+        return lambda: functional.instance_norm(x, weight=weight, bias=bias)
+    if axes == tuple(range(last)):
+        x = x.movedim(last, 1)
+    elif axes != (0, *range(2, x.ndim)):
+        return None
+    return lambda: functional.batch_norm(x, None, None, weight, bias, training=True)
 
 
 def _cupy(array: Any) -> Any:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.case import Arrays, Call, Case, Family
+from benchmarks.case import READING, Arrays, Call, Case, Family
 from benchmarks.device import ROTATIONS, Device, Gpu, Host
 from benchmarks.families import FAMILIES
 from benchmarks.report import Report, default_path
@@ -59,12 +59,14 @@ class Run:
         return (case.shrunk() if self._shrink else case for case in chosen)
 
     def _ours(self, family: Family, case: Case) -> None:
-        device = self._device
-        copies = [device.copy(case.bytes) for _ in range(_rotations(case))]
-        calls = [family.ours(case, family.arrays(case, device.xp)) for _ in range(_rotations(case))]
+        device, rotations = self._device, range(_rotations(case))
+        copies = [device.copy(case.bytes) for _ in rotations]
+        calls = [family.ours(case, family.arrays(case, device.xp)) for _ in rotations]
         before, ms, after = device.milliseconds(copies), device.milliseconds(calls), device.milliseconds(copies)
         host_us = device.host_microseconds(calls[0]) if case.is_host_bound else None
         self._report.add(case, (before + after) / 2, ms, host_us)
+        if case.roof == READING:
+            self._peer(case, READING, [device.read(case.bytes) for _ in rotations])
         self._report.write()
 
     def _peers(self, family: Family, case: Case, peers: Peers) -> None:

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import chart, cub, device, host_chart, peers, requirements, run, scan
-from benchmarks.case import Case, filled
+from benchmarks import chart, cub, device, host_chart, normalization, peers, requirements, run, scan
+from benchmarks.case import READING, Case, filled
 from benchmarks.device import Gpu, Host
 from benchmarks.families import all_cases
 from benchmarks.report import Report, default_path, kernels_sha256
@@ -33,13 +33,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict:
 def test_results_have_the_fixed_schema(results: dict) -> None:
     assert results.keys() == HEAD
     assert results["kernels_sha256"] == kernels_sha256()
-    ops = {"cumsum", "cumprod", "segmented_cumsum", "mean_variance_normalization", "fmod"}
+    ops = {"cumsum", "cumprod", "segmented_cumsum", "mean_variance_normalization", "mean_var", "fmod"}
     assert {case["op"] for case in results["cases"]} == ops
     for case in results["cases"]:
         assert case.keys() == FIELDS | {"host_us", "peers_host_us"}  # every case of a dry run is small
         assert case["copy_fraction"] == case["copy_ms"] / case["ms"]
         assert case["peers_host_us"].keys() == case["peers_ms"].keys()
-        if not case["options"]:
+        if case["op"] == "mean_var":
+            assert case["peers_ms"].keys() == {READING}
+        elif not case["options"]:
             streams = {"fmod": 3}.get(case["op"], 2)
             widened = {"int8": 9 / 2, "int32": 3 / 2}.get(case["dtype"], 1) if case["op"] == "cumsum" else 1
             assert case["bytes"] == streams * widened * np.empty(case["shape"], case["dtype"]).nbytes
@@ -61,6 +63,33 @@ def test_bytes_of_a_view_are_those_of_the_sectors_it_touches(view: str) -> None:
     sectors = np.unique(addresses // 32)
     assert case.bytes == pytest.approx(32 * sectors.size + a.nbytes, abs=32)
     assert a.shape == case.shape
+
+
+@pytest.mark.parametrize("view", scan.VIEWS)
+def test_a_normalization_of_a_view_moves_what_a_scan_of_it_does(view: str) -> None:
+    options = {"scale": [1, 64], "view": view}
+    case = normalization.NormalizationCase("mean_variance_normalization", "float32", (8, 64), 1, options)
+    scanned = scan.ScanCase("cumsum", "float32", (8, 64), 1, {"view": view})
+    assert case.bytes == scanned.bytes
+    x, out = (normalization.arrays(case, np)[name] for name in ("x", "out"))
+    expected = scan.arrays(scanned, np)
+    assert (x.strides, out.strides) == (expected["a"].strides, expected["out"].strides)
+
+
+@pytest.mark.parametrize(("axis", "groups"), [(1, 30), ((0, 2), 4), ((0, 1, 2), 1)])
+def test_mean_and_variance_read_everything_and_write_two_numbers_for_each_group(axis: object, groups: int) -> None:
+    case = normalization.NormalizationCase("mean_var", "float16", (5, 4, 6), axis)
+    assert case.bytes == 2 * (5 * 4 * 6 + 2 * groups)
+    mean, variance = normalization.ours(case, normalization.arrays(case, np))()
+    assert mean.size + variance.size == 2 * groups
+
+
+def test_every_normalization_but_the_small_ones_has_a_figure_to_reach() -> None:
+    for case in normalization.CASES:
+        has_one = case.required is not None or case.baseline is not None
+        assert has_one == (case.group != "small"), case
+    features = {str(case): case.options["scale"] for case in normalization.CASES if case.group == "tiny images"}
+    assert list(features.values()) == [[1, 1024, 1, 1], [1, 2048, 1, 1], [1, 1, 1, 2048]]
 
 
 @pytest.mark.parametrize("segments", scan.SEGMENTS)
@@ -138,6 +167,21 @@ def test_table_marks_what_misses_its_figure_and_who_is_faster() -> None:
     assert second.split()[-4:-2] == ["90.0", "91.0"]
     assert third.split()[-4:-2] == ["90.0", "89.0<"]
     assert summary.startswith("3 cases: 2 miss what is required (<), in 1 another")
+
+
+def test_table_measures_a_case_by_its_roof_and_a_variation_by_its_own_distance() -> None:
+    report = Report({}, None)
+    plain = next(case for case in normalization.CASES if case.group == "images")
+    half = next(case for case in normalization.CASES if case.baseline == plain)
+    moments = next(case for case in normalization.CASES if case.roof == READING)
+    for case, ms in ((plain, 1.0), (half, 1 / 0.975), (moments, 1.0)):
+        report.add(case, 1.0, ms)
+    report.add_peer(moments, READING, 0.8)
+    _, _, of_half, of_moments, _ = requirements.table(report.records).splitlines()
+    assert of_half.split()[-4:-2] == ["97.0", "97.5"]
+    required, reached = of_moments.split("axis 1")[1].split()[:2]
+    assert (required, reached) == (f"{95 / 0.8:.1f}", "100.0<")
+    assert of_moments.endswith("reading 125.0"), "a roof is no library that is faster"
 
 
 def test_committed_charts_are_those_of_the_committed_results() -> None:

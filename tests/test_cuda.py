@@ -52,6 +52,8 @@ def calls(cupy):
         "mean_var": (x, lambda a: cudml.mean_var(a, 1)[1]),
         "layer_norm": (x, lambda a: cudml.layer_norm(a, 9000, scale)),
         "batch_norm": (x, lambda a: cudml.batch_norm(a.T)),
+        "a group held by all blocks": (x, lambda a: cudml.batch_norm(a.reshape(40, 3, 3000))),
+        "a strip held by all blocks": (x, lambda a: cudml.batch_norm(a.reshape(5625, 64))),
         "fmod": (x, lambda a: cudml.fmod(a, 0.25)),
         "operator": (x, lambda a: operator(a, cupy.empty_like(a))),
     }
@@ -65,6 +67,8 @@ NAMES = [
     "mean_var",
     "layer_norm",
     "batch_norm",
+    "a group held by all blocks",
+    "a strip held by all blocks",
     "fmod",
     "operator",
 ]
@@ -256,6 +260,23 @@ def test_running_sum_of_2_to_the_28_ones(cupy):
     assert float(result[-1]) == 2**28
     exact = cupy.arange(1, 2**28 + 1, dtype=np.float64)
     assert float(cupy.abs(result / exact - 1).max()) <= 2.0**-23
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(("shape", "axis"), [((1, 2**28), 1), ((4, 2**26), 1), ((2**26, 4), 0), ((2**20, 256), 0)])
+def test_groups_of_up_to_2_to_the_28_elements_are_right_to_four_roundings(cupy, shape, axis):
+    x = cupy.random.default_rng(5).standard_normal(shape, dtype=np.float32) + np.float32(100)
+    distance = x.astype(np.float64)
+    for _ in range(2):  # the second mean is what rounding left of the first
+        distance -= distance.mean(axis, keepdims=True)
+    variance = cupy.square(distance).mean(axis, keepdims=True)
+    roundings = 4 * 2.0**-24
+    assert bool((cupy.abs(cudml.mean_var(x, axis, keepdims=True)[1] - variance) <= roundings * variance).all())
+    expected = distance / cupy.sqrt(variance + 1e-5)
+    expected -= cudml.mean_variance_normalization(x, axes=axis)
+    distance *= roundings / cupy.sqrt(variance + 1e-5)
+    # Next to the mean nothing but the float64 of this reference itself is off.
+    assert bool((cupy.abs(expected) <= cupy.abs(distance) + 1e-12).all())
 
 
 def test_the_list_of_calls_is_complete(cupy):

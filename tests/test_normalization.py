@@ -319,17 +319,109 @@ def test_subnormal_input_is_not_flushed(xp):
     check(xp, x, (1,))
 
 
+@pytest.mark.parametrize("dtype", [*HALVES, np.dtype(np.float32)], ids=str)
+def test_groups_of_subnormals_are_normalized_like_others(xp, dtype):
+    """Without an epsilon they have a spread of 1 afterwards."""
+    x = (np.random.default_rng(17).integers(-1000, 1000, (3, 50)) * SMALLEST[dtype.name]).astype(dtype)
+    check(xp, x, (1,), epsilon=0)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_what_halves_cannot_tell_apart_is_constant(xp, dtype):
+    x = np.tile([40000.0, 40001, 40002, 40003], (2, 9)).astype(dtype)
+    assert not xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=1)).astype(bool).any()
+
+
+# Every way of computing: groups of few and many elements, side by side and one after the other.
+SMALL_GROUPS = {"short lines": ((40, 33), (1,)), "lines": ((3, 5001), (1,)), "columns": ((300, 40), (0,))}
+LARGE_GROUPS = {
+    "stream": ((2, 40_001), (1,)),
+    "stream of runs": ((4, 2, 12_000), (0, 2)),
+    "strips": ((1100, 64), (0,)),
+    "tiles": ((1100, 9), (0,)),
+}
+ALL_GROUPS = {**SMALL_GROUPS, **LARGE_GROUPS}
+
+
+def noise(shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def element_of_all_groups(ndim, axes, place):
+    """The index of one element in each group: the first for 0, the last for -1."""
+    return tuple(place if axis in axes else slice(None) for axis in range(ndim))
+
+
+def four_roundings(x, axes, epsilon=1e-5):
+    """The normalized values, and four roundings of float32 and one to the result's type."""
+    expected, _ = normalization_reference(x, axes, epsilon=epsilon)
+    return expected, rounded(expected, 4 * UNIT_ROUNDOFF["float32"] * np.abs(expected), x.dtype)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, np.dtype(np.float32)], ids=str)
+@pytest.mark.parametrize("groups", ALL_GROUPS)
+def test_error_stays_below_four_roundings(xp, groups, dtype):
+    """With a mean that is far larger than the spread; sums of float64 have roundings of their own."""
+    shape, axes = ALL_GROUPS[groups]
+    x = (noise(shape) + 1000).astype(dtype)
+    got = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes))
+    assert_close(got, *four_roundings(x, axes))
+    _, mean, variance = moments_reference(x, axes)
+    for statistic, expected in zip(mean_var(xp.asarray(x), axes, keepdims=True), (mean, variance), strict=True):
+        allowed = 4 * UNIT_ROUNDOFF["float32"] * np.abs(expected)
+        assert_close(xp.to_numpy(statistic), expected, rounded(expected, allowed, dtype))
+
+
+def with_outlier(x, axes):
+    x[element_of_all_groups(x.ndim, axes, 0)] = 1e6
+    return x
+
+
+HARD_GROUPS = {
+    "mean 1e6, spread 1": lambda x, axes: x + 1e6,
+    "magnitude 1e30": lambda x, axes: x * 1e30,
+    "outlier first": with_outlier,
+    "a step of the type apart": lambda x, axes: 1 + (x > 0) * 2.0**-23,
+}
+
+
+@pytest.mark.parametrize("data", HARD_GROUPS)
+@pytest.mark.parametrize("groups", ALL_GROUPS)
+def test_hard_data_in_every_kind_of_group(xp, groups, data):
+    shape, axes = ALL_GROUPS[groups]
+    x = HARD_GROUPS[data](noise(shape, 1), axes).astype(np.float32)
+    got = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes, epsilon=0))
+    assert_close(got, *four_roundings(x, axes, epsilon=0))
+
+
+@pytest.mark.parametrize(("dtype", "constant"), [("float16", 65504.0), ("float16", 1234.0), ("float32", 0.1)])
+@pytest.mark.parametrize("groups", LARGE_GROUPS)
+def test_large_constant_groups_give_exactly_zero(xp, groups, dtype, constant):
+    shape, axes = LARGE_GROUPS[groups]
+    x = np.full(shape, constant, dtype)
+    for epsilon in (1e-5, 0):
+        assert not xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes, epsilon=epsilon)).any()
+    mean, variance = mean_var(xp.asarray(x), axes)
+    assert (xp.to_numpy(mean) == x.flat[0]).all()
+    assert not xp.to_numpy(variance).any()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("axis", [0, 1])
-def test_nan_and_infinity_stay_in_their_group(xp, bad, axis):
-    x = random(np.random.default_rng(18), (9, 700) if axis == 1 else (700, 9), np.float32)
-    expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axis))
-    spoiled = np.moveaxis(x.copy(), axis, -1)
-    spoiled[4, 333] = bad
-    result = mean_variance_normalization(xp.asarray(np.moveaxis(spoiled, -1, axis)), axes=axis)
-    got = np.moveaxis(xp.to_numpy(result), axis, -1)
-    assert np.isnan(got[4]).all()
-    assert_same_bits(np.delete(got, 4, axis=0), np.delete(np.moveaxis(expected, axis, -1), 4, axis=0))
+@pytest.mark.parametrize("place", [0, 3, -1])
+@pytest.mark.parametrize("groups", ALL_GROUPS)
+def test_nan_and_infinity_stay_in_their_group(xp, groups, place, bad):
+    shape, axes = ALL_GROUPS[groups]
+    x = noise(shape, 2).astype(np.float32)
+    kept = next(axis for axis in range(x.ndim) if axis not in axes)
+    spoiled = tuple(slice(1, 2) if axis == kept else slice(None) for axis in range(x.ndim))
+    changed = x.copy()
+    changed[spoiled][element_of_all_groups(x.ndim, axes, place)] = bad
+    expected, got = (xp.to_numpy(mean_variance_normalization(xp.asarray(values), axes=axes)) for values in (x, changed))
+    assert np.isnan(got[spoiled]).all()
+    assert_same_bits(np.delete(got, 1, axis=kept), np.delete(expected, 1, axis=kept))
+    expected_mean, mean = (xp.to_numpy(mean_var(xp.asarray(values), axes)[0]) for values in (x, changed))
+    np.testing.assert_array_equal(mean[1], bad)
+    assert_same_bits(np.delete(mean, 1), np.delete(expected_mean, 1))
 
 
 # Sizes and layouts.
@@ -448,14 +540,45 @@ def test_layout_of_large_groups(xp, pattern, shape, axes):
     assert_same_bits(out.read(), expected)
 
 
-@pytest.mark.parametrize("dtype", [*HALVES, np.float32], ids=str)
-def test_error_stays_below_four_roundings(xp, dtype):
-    """With a mean that is far larger than the spread; sums of float64 have roundings of their own."""
-    x = (np.random.default_rng(34).standard_normal((4, 20_000)) + 1000).astype(dtype)
-    distance, _, variance = moments_reference(x, (1,))
-    expected = distance / np.sqrt(variance + np.longdouble(1e-5))
-    got = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=1))
-    assert_close(got, expected, rounded(expected, 4 * UNIT_ROUNDOFF["float32"] * np.abs(expected), dtype))
+BROADCAST_OVER_LARGE_GROUPS = {
+    ((3, 4, 5000), (1, 2)): [
+        ((5000,), (4, 1)),
+        ((3, 1, 1), None),
+        (None, (4, 5000)),
+        ((4, 1), (3, 4, 5000)),
+        ((), (3, 1, 5000)),
+    ],
+    ((300, 4, 64), (0, 1)): [
+        ((64,), (64,)),
+        ((4, 1), (300, 1, 1)),
+        (None, (300, 4, 64)),
+        ((), (4, 64)),
+        ((300, 1, 64), None),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "scale_shape", "bias_shape"),
+    [(*large, *shapes) for large, pairs in BROADCAST_OVER_LARGE_GROUPS.items() for shapes in pairs],
+    ids=str,
+)
+def test_scale_and_bias_broadcast_over_large_groups(xp, shape, axes, scale_shape, bias_shape):
+    rng = np.random.default_rng(35)
+    x = random(rng, shape, np.float32)
+    scale, bias = (None if of is None else random(rng, of, np.float32) for of in (scale_shape, bias_shape))
+    check(xp, x, axes, scale, bias)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@all_patterns
+@pytest.mark.parametrize(("shape", "axes"), BROADCAST_OVER_LARGE_GROUPS)
+def test_layout_of_scale_and_bias_of_large_groups(xp, pattern, shape, axes):
+    rng = np.random.default_rng(36)
+    x, scale, bias = (random(rng, of, np.float32) for of in (shape, shape[1:], shape[2:]))
+    expected = mean_variance_normalization(xp.asarray(x), xp.asarray(scale), xp.asarray(bias), axes=axes)
+    got = mean_variance_normalization(xp.asarray(x), place(xp, scale, pattern), place(xp, bias, pattern), axes=axes)
+    assert_same_bits(xp.to_numpy(got), xp.to_numpy(expected))
 
 
 # Activations: DirectML's formulas, written down again in long double.
@@ -561,6 +684,19 @@ def test_activation_by_name_after_normalization(xp, activation):
     assert (distance > 1e-6).all(), "the data must keep off the jumps"
     allowed = steepest * bound + 32 * UNIT_ROUNDOFF["float32"] * (1 + np.abs(expected))
     assert_close(got, expected, rounded(expected, allowed, np.float32))
+
+
+@pytest.mark.parametrize("name", ["scaled_tanh", "softplus"])
+@pytest.mark.parametrize("groups", LARGE_GROUPS)
+def test_activation_of_large_groups(xp, groups, name):
+    shape, axes = LARGE_GROUPS[groups]
+    activation = Activation(name, OTHER_PARAMETERS[name])
+    x = noise(shape, 3).astype(np.float32)
+    normalized, bound = normalization_reference(x, axes, 2.0, 0.5)
+    expected = activated(activation, normalized).reshape(shape)
+    got = mean_variance_normalization(xp.asarray(x), 2.0, 0.5, axes=axes, activation=activation)
+    allowed = 2 * bound + 32 * UNIT_ROUNDOFF["float32"] * (1 + np.abs(expected))
+    assert_close(xp.to_numpy(got), expected, rounded(expected, allowed, np.float32))
 
 
 LIMITS = {

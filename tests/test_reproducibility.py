@@ -1,8 +1,8 @@
-"""Scans give the same bits whatever else the GPU does, however many blocks take part, wherever the arrays lie."""
+"""The same bits whatever else the GPU does, however many blocks take part, wherever the arrays lie."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import cudml
+
+Axes = int | tuple[int, ...]
 
 on_gpu = [pytest.mark.backend("cuda"), pytest.mark.xdist_group("gpu")]
 
@@ -22,6 +24,31 @@ SCANS: dict[str, tuple[tuple[int, ...], int]] = {
     "narrow columns": ((200_001, 3), 0),
     "columns inside": ((5, 3001, 64), 1),
 }
+
+#: Normalizations: blocks that hold a group or strip together, one after the other, and groups that are read twice.
+NORMALIZATIONS: dict[str, tuple[tuple[int, ...], Axes]] = {
+    "stream": ((5, 400_001), 1),
+    "stream of runs": ((10, 3, 50_004), (0, 2)),
+    "strips": ((5003, 128), 0),
+    "lines of a group": ((37, 5001), 1),
+    "groups read twice": ((200_001, 3), 0),
+}
+CALLS = (*SCANS, *NORMALIZATIONS)
+
+
+def call_of(name: str) -> tuple[tuple[int, ...], Callable[[Any], Any]]:
+    """The shape of the input, and a function of it."""
+    if name in SCANS:
+        shape, axis = SCANS[name]
+        return shape, lambda a: cudml.cumsum(a, axis=axis)
+    shape, axes = NORMALIZATIONS[name]
+    return shape, lambda a: cudml.mean_variance_normalization(a, axes=axes)
+
+
+def on_backend(name: str, xp: Any) -> tuple[np.ndarray, Callable[[Any], Any]]:
+    """Values of a size for the backend, and the function."""
+    shape, function = call_of(name)
+    return values(small(shape) if xp.name == "emulated" else shape), function
 
 
 def small(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -38,41 +65,40 @@ def bits(xp: Any, array: Any) -> np.ndarray:
 
 
 @pytest.mark.backend("cuda", "emulated")
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("name", CALLS)
 def test_the_number_of_blocks_has_no_part_in_the_result(name: str, xp: Any):
-    shape, axis = SCANS[name]
-    a = xp.asarray(values(small(shape) if xp.name == "emulated" else shape))
+    source, function = on_backend(name, xp)
+    a = xp.asarray(source)
     results = []
     for multiprocessors in (1, 7) if xp.name == "emulated" else (1, 2, 5, 37, 132):
         with xp.planned_for(multiprocessors=multiprocessors):
-            results.append(bits(xp, cudml.cumsum(a, axis=axis)))
+            results.append(bits(xp, function(a)))
     assert all((result == results[0]).all() for result in results)
 
 
 @pytest.mark.backend("cuda", "emulated")
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("name", CALLS)
 def test_older_gpus_give_the_same_bits(name: str, xp: Any):
-    shape, axis = SCANS[name]
-    a = xp.asarray(values(small(shape) if xp.name == "emulated" else shape))
-    expected = bits(xp, cudml.cumsum(a, axis=axis))
+    source, function = on_backend(name, xp)
+    a = xp.asarray(source)
+    expected = bits(xp, function(a))
     for capability, shared_bytes in (((7, 5), 65_536), ((8, 6), 101_376)):
         with xp.planned_for(compute_capability=capability, shared_bytes_per_block=shared_bytes):
-            assert (bits(xp, cudml.cumsum(a, axis=axis)) == expected).all()
+            assert (bits(xp, function(a)) == expected).all()
 
 
-@pytest.mark.parametrize("name", SCANS)
 @pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("name", CALLS)
 def test_alignment_and_strides_have_no_part_in_the_result(name: str, xp: Any):
-    shape, axis = SCANS[name]
-    source = values(small(shape) if xp.name == "emulated" else shape)
-    expected = bits(xp, cudml.cumsum(xp.asarray(source), axis=axis))
+    source, function = on_backend(name, xp)
+    expected = bits(xp, function(xp.asarray(source)))
     padded = np.zeros((*source.shape[:-1], source.shape[-1] + 3), np.float32)
     padded[..., 1:-2] = source
     spread = np.repeat(source, 2, axis=-1)
     turned = np.ascontiguousarray(source.T)
     views = (xp.asarray(padded)[..., 1:-2], xp.asarray(spread)[..., ::2], xp.asarray(turned).T)
     for view in views:
-        assert (bits(xp, cudml.cumsum(view, axis=axis)) == expected).all()
+        assert (bits(xp, function(view)) == expected).all()
 
 
 @pytest.mark.parametrize("operation", [cudml.cumsum, cudml.cumprod], ids=lambda operation: operation.__name__)
@@ -88,22 +114,24 @@ def test_a_line_of_a_matrix_gives_the_bits_of_that_line_alone(operation: Callabl
 class TestUnderLoad:
     pytestmark = on_gpu
 
-    @pytest.mark.parametrize("name", [*SCANS, "segments"])
+    @pytest.mark.parametrize("name", [*CALLS, "segments"])
     def test_a_thousand_runs_agree(self, name: str, xp: Any):
         import cupy
 
-        scan = scans_of(name)
-        expected = scan().view(cupy.uint32)
+        call = on_gpu_call(name)
+        expected = call().view(cupy.uint32)
         different = cupy.zeros((), cupy.int64)
         with busy_streams():
             for _ in range(1000):
-                different += (scan().view(cupy.uint32) != expected).any()
+                different += (call().view(cupy.uint32) != expected).any()
         assert int(different) == 0
 
-    def test_scans_on_several_streams_at_once(self, xp: Any):
+    @pytest.mark.parametrize("names", [SCANS, NORMALIZATIONS, CALLS], ids=["scans", "normalizations", "all"])
+    def test_calls_on_several_streams_at_once(self, names: Iterable[str], xp: Any):
+        """Blocks that wait for each other must not wait for those of another stream that cannot begin."""
         import cupy
 
-        calls = [scans_of(name) for name in SCANS]
+        calls = [on_gpu_call(name) for name in names]
         expected = [call() for call in calls]
         cupy.cuda.Device().synchronize()
         streams = [cupy.cuda.Stream(non_blocking=True) for _ in calls]
@@ -117,10 +145,11 @@ class TestUnderLoad:
         for found in results:
             assert all(bool((a == b).all()) for a, b in zip(found, expected, strict=True))
 
-    def test_a_graph_is_replayed_back_to_back(self, xp: Any):
+    @pytest.mark.parametrize("names", [SCANS, NORMALIZATIONS], ids=["scans", "normalizations"])
+    def test_a_graph_is_replayed_back_to_back(self, names: Iterable[str], xp: Any):
         import cupy
 
-        calls = [scans_of(name) for name in SCANS]
+        calls = [on_gpu_call(name) for name in names]
         expected = [call() for call in calls]
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
@@ -137,7 +166,7 @@ class TestUnderLoad:
     def test_scans_end_while_another_kernel_holds_half_of_the_gpu(self, xp: Any):
         import cupy
 
-        calls = [scans_of(name) for name in SCANS]
+        calls = [on_gpu_call(name) for name in SCANS]
         expected = [call() for call in calls]
         cupy.cuda.Device().synchronize()
         stream = cupy.cuda.Stream(non_blocking=True)
@@ -147,8 +176,21 @@ class TestUnderLoad:
             assert still_spins()
         assert all(bool((a == b).all()) for a, b in zip(results, expected, strict=True))
 
+    def test_normalizations_begin_once_another_kernel_leaves_the_gpu_to_them(self, xp: Any):
+        """Their blocks run all at the same time or not at all, so those that find room hold nobody up."""
+        import cupy
 
-def scans_of(name: str) -> Callable[[], Any]:
+        calls = [on_gpu_call(name) for name in NORMALIZATIONS]
+        expected = [call() for call in calls]
+        cupy.cuda.Device().synchronize()
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with spinning_kernel(cupy.cuda.Device().attributes["MultiProcessorCount"] // 2) as still_spins, stream:
+            results = [call() for call in calls]
+            assert still_spins(), "a call waited for the GPU"
+        assert all(bool((a == b).all()) for a, b in zip(results, expected, strict=True))
+
+
+def on_gpu_call(name: str) -> Callable[[], Any]:
     """A call whose result is a flat array of float32."""
     import cupy
 
@@ -156,9 +198,9 @@ def scans_of(name: str) -> Callable[[], Any]:
         a = cupy.asarray(values((2_000_003,)))
         offsets = cupy.asarray(np.unique(np.r_[0, np.random.default_rng(3).integers(0, a.size, 5000), a.size]))
         return lambda: cudml.segmented_cumsum(a, offsets)
-    shape, axis = SCANS[name]
+    shape, function = call_of(name)
     a = cupy.asarray(values(shape))
-    return lambda: cudml.cumsum(a, axis=axis).ravel()
+    return lambda: function(a).ravel()
 
 
 @contextmanager
@@ -181,7 +223,8 @@ SPIN = r"""
 extern "C" __global__ void spin(volatile int* stop) {
     extern __shared__ int most_of_it[];
     most_of_it[threadIdx.x] = 0;
-    while (*stop == 0) {}
+    const long long start = clock64();
+    while (*stop == 0 && clock64() - start < 20000000000) {}  // ten seconds, so that calls that wait fail
     atomicAdd(const_cast<int*>(stop), 1);
 }
 """

@@ -34,7 +34,8 @@ def normalize(
     """activation(scale * (input - mean) / sqrt(variance + epsilon) + bias)."""
     result, means, variances = _distances(_rows(input, spec.axes))
     if spec.normalize_variance:
-        result /= np.sqrt(variances + spec.epsilon)
+        deviations = np.sqrt(variances + spec.epsilon)
+        result /= np.where(deviations == 0, 1, deviations)  # a constant group without an epsilon stays 0
     if scale is not None:
         result *= _rows(np.broadcast_to(scale, input.shape), spec.axes)
     if bias is not None:
