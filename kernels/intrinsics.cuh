@@ -88,6 +88,13 @@ __device__ inline float approximate_reciprocal(float x) {
     return r;
 }
 
+// 2^x, whose first 22 bits are right; subnormal results too.
+__device__ inline float approximate_power_of_two(float x) {
+    float y;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // Its first 20 bits are right.
 __device__ inline double approximate_reciprocal(double x) {
     double r;

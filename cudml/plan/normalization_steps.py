@@ -22,12 +22,19 @@ _NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
 
 def parameters(groups: Groups, spec: Normalization) -> Struct:
     """kernels/normalization.cuh: struct Parameters."""
-    given = spec.activation.parameters if spec.activation else ()
-    alpha, beta = (*given, 0.0, 0.0)[:2]
+    alpha, beta = _activation_parameters(spec)
     length, divisor = float(groups.length), max(groups.length - groups.correction, 0.0)
     inverse, inverse_divisor = (1 / n if n else math.inf for n in (length, divisor))
     numbers = (float(spec.epsilon), alpha, beta, length, inverse, float(divisor), inverse_divisor)
     return Struct(numbers, np.dtype(np.float64))
+
+
+def _activation_parameters(spec: Normalization) -> tuple[float, float]:
+    """alpha and beta of kernels/activations.cuh."""
+    given = spec.activation.parameters if spec.activation else ()
+    if len(given) == 1:
+        return given[0], 1 / given[0] if given[0] else math.inf
+    return given[:2] if given else (0.0, 0.0)  # type: ignore[return-value]
 
 
 def operand_arguments() -> tuple[Argument, ...]:
