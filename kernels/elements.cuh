@@ -141,3 +141,36 @@ template <typename To, typename From, int COUNT> __device__ Pack<To, COUNT> pack
         return pack;
     }
 }
+
+__device__ inline void widen_pair(unsigned word, float& low, float& high, const float16*) {
+    low = float_from_low_half(word);
+    high = float_from_high_half(word);
+}
+__device__ inline void widen_pair(unsigned word, float& low, float& high, const bfloat16*) {
+    low = bits_as_float(word << 16);
+    high = bits_as_float(word & 0xffff0000u);
+}
+
+// The elements of a pack, as the type that they are computed in or another. Halves are widened anew each time: kept from one
+// time to the next they would take twice the registers.
+template <typename To, typename T, int COUNT>
+__device__ void unpack(const Pack<T, COUNT>& pack, To (&value)[COUNT]) {
+    if constexpr (!IsSame<T, typename ComputedIn<T>::type>::value && COUNT % 2 == 0) {
+        union Pairs {
+            Pack<T, COUNT> pack;
+            unsigned word[COUNT / 2];
+            __device__ Pairs() {}
+        } pairs;
+        pairs.pack = pack;
+#pragma unroll
+        for (int i = 0; i < COUNT / 2; i++) {
+            float low, high;
+            widen_pair(hidden(pairs.word[i]), low, high, static_cast<const T*>(nullptr));
+            value[2 * i] = low;
+            value[2 * i + 1] = high;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) value[i] = widen(convert<To>(pack.element[i]));
+    }
+}

@@ -14,6 +14,12 @@ __device__ inline unsigned long long double_as_bits(double x) {
     return static_cast<unsigned long long>(__double_as_longlong(x));
 }
 
+// The same word, of which the compiler does not know what it computed from it before.
+__device__ inline unsigned hidden(unsigned word) {
+    asm volatile("" : "+r"(word));
+    return word;
+}
+
 __device__ inline float float_from_half(unsigned short bits) {
     float x;
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));

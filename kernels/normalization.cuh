@@ -138,10 +138,12 @@ struct Shift {
 };
 
 template <int COUNT> __device__ Sums sum_of(const Pack<Input, COUNT>& chunk, double shift) {
-    const double first = as_double(chunk.element[0]) - shift;
+    double x[COUNT];
+    unpack(chunk, x);
+    const double first = x[0] - shift;
     Sums sums = {first, first * first};
 #pragma unroll
-    for (int j = 1; j < COUNT; j++) sums.add(as_double(chunk.element[j]) - shift);
+    for (int j = 1; j < COUNT; j++) sums.add(x[j] - shift);
     return sums;
 }
 
@@ -270,6 +272,14 @@ template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
         if constexpr (KIND == NONE) return 0;
         else return widen(convert<Compute>(pack.element[KIND == OF_ELEMENTS ? j : 0]));
     }
+    __device__ void all(Compute (&value)[COUNT]) const {
+        if constexpr (KIND == OF_ELEMENTS) {
+            unpack(pack, value);
+        } else {
+#pragma unroll
+            for (int j = 0; j < COUNT; j++) value[j] = at(j);
+        }
+    }
 };
 
 template <int COUNT> struct Operands {
@@ -280,8 +290,13 @@ template <int COUNT> struct Operands {
         scale.load_once(group.scale, group.scale_number);
         bias.load_once(group.bias, group.bias_number);
     }
-    __device__ Compute finish(Compute y, int j, const Parameters& p) const {
-        return activated(y, scale.at(j), bias.at(j), p);
+    // `y` is normalized.
+    __device__ void finish(Compute (&y)[COUNT], const Parameters& p) const {
+        Compute scales[COUNT], biases[COUNT];
+        scale.all(scales);
+        bias.all(biases);
+#pragma unroll
+        for (int j = 0; j < COUNT; j++) y[j] = activated(y[j], scales[j], biases[j], p);
     }
 };
 

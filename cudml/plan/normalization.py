@@ -25,9 +25,9 @@ _SHORT_ROWS, _SHORT_ROWS_OF_HALVES, _MOST_SHORT_ROWS = 4, 8, 4
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows.
 LINE_ROWS = ((64, 4), (128, 8))
 
-#: Threads of all blocks that shall fit a multiprocessor: few enough for 64 registers each. Elements that are moved one
-#: by one need more, for their addresses.
-_RESIDENT_THREADS, _RESIDENT_THREADS_UNPACKED = 1024, 512
+#: Threads of all blocks that shall fit a multiprocessor: few enough for 64 registers each. Where a warp has more rows,
+#: or computes in double, for 128.
+_RESIDENT_THREADS, _RESIDENT_THREADS_OF_MORE = 1024, 512
 
 #: The rows of a tile, for groups that are larger, and how many of them a warp holds.
 _TILE_ROWS, _ROWS_OF_WARP = 64, 4
@@ -80,7 +80,7 @@ def _plan_short(groups: Groups, spec: Normalization, chunks: int, rows: int) -> 
     groups_of_warp = held // group_rows * (LANES // lanes)
     shares = {
         **_shares(groups, 1, held, _WARPS_OF_SHORT_GROUPS),
-        "RESIDENT": 1,
+        "RESIDENT": _RESIDENT_THREADS_OF_MORE // (_WARPS_OF_SHORT_GROUPS * LANES),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
@@ -98,7 +98,7 @@ def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
 
 def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]:
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    resident = _RESIDENT_THREADS if packed["INPUT_PACKED"] and packed["OUTPUT_PACKED"] else _RESIDENT_THREADS_UNPACKED
+    threads = _RESIDENT_THREADS_OF_MORE if groups.is_double else _RESIDENT_THREADS
     return {
         **packed,
         "LINE_LANES": LANES,
@@ -109,7 +109,7 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "ROWS": rows,
         "TEAMS": teams,
         "FINISHERS": LANES,
-        "RESIDENT": max(1, resident // (teams * warps * LANES)),
+        "RESIDENT": max(1, threads // (teams * warps * LANES)),
     }
 
 

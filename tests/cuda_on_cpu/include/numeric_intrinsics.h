@@ -8,6 +8,8 @@ inline unsigned float_as_bits(float x) { return cuda_on_cpu::bits_as<unsigned>(x
 inline double bits_as_double(unsigned long long bits) { return cuda_on_cpu::bits_as<double>(bits); }
 inline unsigned long long double_as_bits(double x) { return cuda_on_cpu::bits_as<unsigned long long>(x); }
 
+inline unsigned hidden(unsigned word) { return word; }
+
 inline float float_from_half(unsigned short bits) { return cuda_on_cpu::decode<cuda_on_cpu::Binary16>(bits); }
 inline unsigned short half_from_float(float x) { return cuda_on_cpu::encode<cuda_on_cpu::Binary16>(x); }
 inline float float_from_low_half(unsigned word) { return float_from_half(static_cast<unsigned short>(word)); }
