@@ -8,6 +8,7 @@
 //     UNIT_ROWS   a power of two
 //     BULK        1: bulk copies, by one warp; 0: ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
+// Unless OUTPUT_PACKED, dynamic shared memory ends with a RowBuffer for each normalizer.
 #include "normalization_chunks.cuh"
 
 constexpr Index UNIT = UNIT_ROWS * ROW;
@@ -264,7 +265,8 @@ __device__ void normalize_rows(const Work& work, RowBuffer& buffer, const Arrays
     }
 }
 
-__device__ void normalize_units(const Work& work, RowBuffer& buffer, int normalizer) {
+__device__ void normalize_units(const Work& work, int normalizer) {
+    RowBuffer& buffer = reinterpret_cast<RowBuffer*>(work.ring + STAGES * STAGE_BYTES)[normalizer];
     RowOperands operands;
     for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
         const Arrays group = work.group(turn.bundle);
@@ -296,7 +298,6 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
     __shared__ Parts parts[STAGES];
-    __shared__ RowBuffer buffers[OUTPUT_PACKED ? 1 : NORMALIZERS];
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == LANES) {
         for (int i = 0; i < STAGES; i++) {
@@ -314,5 +315,5 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     else if (warp < PUBLISHER) add_units(work, parts, warp - FIRST_ADDER);
     else if (warp == PUBLISHER) publish_pieces(work, parts);
     else if (warp < FIRST_NORMALIZER) fold_pieces(work, parts, warp - FIRST_FOLDER);
-    else normalize_units(work, buffers[OUTPUT_PACKED ? 0 : warp - FIRST_NORMALIZER], warp - FIRST_NORMALIZER);
+    else normalize_units(work, warp - FIRST_NORMALIZER);
 }

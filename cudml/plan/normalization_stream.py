@@ -90,7 +90,10 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     ring = Ring(1, piece, stages, loaders, _ADDERS, folders, 0, _NORMALIZERS)
     own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "UNIT_ROWS": _UNIT_ROWS}
     constants: dict[str, str | int | bool] = {**groups.constants(spec), **packed, **own}
-    return _plan("normalize_stream", "normalization_stream.cu", groups, spec, device, ring, stage_bytes, cut, constants)
+    shared_bytes = stages * stage_bytes + buffers
+    return _plan(
+        "normalize_stream", "normalization_stream.cu", groups, spec, device, ring, shared_bytes, cut, constants
+    )
 
 
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -122,7 +125,10 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
-    return _plan("normalize_strips", "normalization_strips.cu", groups, spec, device, ring, stage_bytes, cut, constants)
+    shared_bytes = stages * stage_bytes
+    return _plan(
+        "normalize_strips", "normalization_strips.cu", groups, spec, device, ring, shared_bytes, cut, constants
+    )
 
 
 def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
@@ -161,7 +167,7 @@ def _plan(
     spec: Normalization,
     device: DeviceProperties,
     ring: Ring,
-    stage_bytes: int,
+    shared_bytes: int,
     cut: Cut,
     constants: dict[str, str | int | bool],
 ) -> Plan | None:
@@ -190,7 +196,7 @@ def _plan(
         parameters(groups, spec),
         Struct((cut.bundles, pieces, slots, cut.inner, cut.across), index),
     )
-    launch = Launch(kernel, blocks, ring.threads, arguments, ring.stages * stage_bytes, cooperative=True)
+    launch = Launch(kernel, blocks, ring.threads, arguments, shared_bytes, cooperative=True)
     manned = {name.upper(): value for name, value in asdict(ring).items()}
     narrow = {"INDEX": "int" if index.itemsize == 4 else "long long", "FINISHERS": LANES}
     return Plan(source, constants_of(**{**constants, **manned, **narrow}), (launch,), scratch_bytes=8 * words)
