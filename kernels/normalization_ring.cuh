@@ -1,9 +1,9 @@
 // What the kernels for large groups share, which read their input once: an assembly line in every block, and a group
 // that stays in the shared memory of all blocks together until its statistics are known.
 //
-// Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and each PIECE
-// neighbouring units are a piece. Piece n of the launch is piece n / blocks of block n % blocks. Each block has a ring of
-// stages, through which its warps pass units from hand to hand:
+// Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and each
+// PIECE neighbouring units are a piece. Piece n of the launch is piece n / blocks of block n % blocks. Each block has a
+// ring of stages, through which its warps pass units from hand to hand:
 //
 //     loaders       copy the unit into a stage                                                   full
 //     adders        add it up; who has the last of a piece publishes the piece's sums
@@ -16,8 +16,8 @@
 // Progress. A block waits for pieces of other blocks, so all blocks have to run at the same time: the launch is
 // cooperative, which the driver starts when there is room for all blocks and not before, whatever else runs, and in
 // graphs too. Of the first bundle that is not finished a block has at most the units that fit its ring, as pieces go
-// round the blocks and the plan takes no bundle that gives a block more; so it loads them all, whoever waits for what. A
-// folder waits for nothing but bundles that are finished before its own.
+// round the blocks and the plan takes no bundle that gives a block more; so it loads them all, whoever waits for what.
+// A folder waits for nothing but bundles that are finished before its own.
 //
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
 // then stay in the cache; the epoch tells their turns apart. A block has at most two rings of units that another still
@@ -74,8 +74,8 @@ template <int STRIDE = 1> struct Turn {
     __device__ int visit(int i) const { return number * PIECE + i; }
 };
 
-// Where the sums of a bundle are published and, of a strip, how its columns are normalized. Words of neighbouring columns
-// lie side by side, then those of neighbouring pieces: so the lanes of a warp store and load them together.
+// Where the sums of a bundle are published and, of a strip, how its columns are normalized. Words of neighbouring
+// columns lie side by side, then those of neighbouring pieces: so the lanes of a warp store and load them together.
 struct Slot {
     Word* words;
     Index sums_apart;

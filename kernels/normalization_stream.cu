@@ -115,7 +115,8 @@ __device__ void load_units(const Work& work) {
 // Adders: each has some neighbouring rows of every unit.
 
 // The chunk that begins with element `number` of the unit. All of a WHOLE unit exists.
-template <bool WHOLE> __device__ void load_staged(const char* from, int number, int count, Input missing, Chunk& chunk) {
+template <bool WHOLE>
+__device__ void load_staged(const char* from, int number, int count, Input missing, Chunk& chunk) {
     if (STAGED_PACKED && (WHOLE || number + CHUNK <= count)) {
         chunk = *reinterpret_cast<const Chunk*>(from + number * SIZE);
     } else {
