@@ -17,6 +17,12 @@ struct HardwareGate {
         bulk_load(to, from, bytes, &barrier);
     }
 
+    // The same for what is read only once.
+    __device__ void arrive_with_only_copy(void* to, const void* from, unsigned bytes) {
+        mbarrier_arrive_expect(&barrier, bytes);
+        bulk_load_once(to, from, bytes, &barrier);
+    }
+
     // Arrives when all copy_async of this thread so far are complete; it does not wait for that.
     __device__ void arrive_after_copies() { copy_async_arrive(&barrier); }
 

@@ -165,6 +165,27 @@ __device__ inline unsigned load_acquire_block(const unsigned* address) {
     return word;
 }
 
+// A store of what nobody reads soon: it leaves the cache before anything else does.
+template <typename T> __device__ inline void store_streaming(T* address, const T& value) {
+    union Words {
+        T value;
+        unsigned word[(sizeof(T) + 3) / 4];
+        __device__ Words() {}
+    } words;
+    words.value = value;
+    if constexpr (sizeof(T) == 16) {
+        asm volatile("st.cs.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words.word[0]), "r"(words.word[1]),
+                     "r"(words.word[2]), "r"(words.word[3])
+                     : "memory");
+    } else if constexpr (sizeof(T) == 8) {
+        asm volatile("st.cs.v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(words.word[0]), "r"(words.word[1]) : "memory");
+    } else if constexpr (sizeof(T) == 4) {
+        asm volatile("st.cs.b32 [%0], %1;" ::"l"(address), "r"(words.word[0]) : "memory");
+    } else {
+        *address = value;
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Compute capability 8.0: copies from global to shared memory by single threads, and barriers in shared memory that count
 // arrivals and, from 9.0 on, the bytes of bulk copies.
@@ -242,6 +263,16 @@ __device__ inline void bulk_load(void* shared, const void* global, unsigned byte
                      shared_address(shared)),
                  "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
+}
+
+// The same of what is read only once: it leaves the cache before anything else does.
+__device__ inline void bulk_load_once(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {
+    asm volatile(
+        "{.reg .b64 once; createpolicy.fractional.L2::evict_first.b64 once, 1.0;"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], once;}" ::"r"(
+            shared_address(shared)),
+        "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
 }
 
 #endif

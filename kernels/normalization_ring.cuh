@@ -1,31 +1,32 @@
 // What the kernels for large groups share, which read their input once: an assembly line in every block, and a group
 // that stays in the shared memory of all blocks together until its statistics are known.
 //
-// Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and unit n
-// of the launch is visit n / blocks of block n % blocks. Each block has a ring of stages, through which its warps pass
-// units from hand to hand:
+// Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and each
+// PIECE neighbouring units are a piece. Piece n of the launch is piece n / blocks of block n % blocks. Each block has a
+// ring of stages, through which its warps pass units from hand to hand:
 //
-//     loaders       copy the unit into a stage                                                      full
-//     adders        add up parts of it                                                              summed
-//     publisher     adds up the parts, and publishes the unit's sums                                published
-//     folders       of a bundle's columns its units have some each: await the sums of all units,
-//                   add them up, and publish how the column is normalized
-//     awaiters      await that for all columns                                                      ready
-//     normalizers   normalize and store; the stage is free                                          emptied
+//     loaders       copy the unit into a stage                                                   full
+//     adders        add it up; who has the last of a piece publishes the piece's sums
+//     folders       await the sums of all pieces, and add them up: how the bundle is normalized  ready
+//     normalizers   normalize and store; when the adders are done too, the stage is free         emptied
 //
-// Progress. A block waits for units of other blocks, so all blocks have to run at the same time: the launch is
+// A group has so few sums that every block folds them for itself. Of a strip each column is folded by one block, which
+// publishes what comes of it for all others to await.
+//
+// Progress. A block waits for pieces of other blocks, so all blocks have to run at the same time: the launch is
 // cooperative, which the driver starts when there is room for all blocks and not before, whatever else runs, and in
-// graphs too. Of the first bundle that is not finished a block has at most the units that fit its ring, as units go
-// round the blocks and the plan takes no bundle of more units than there are stages; so it loads them all, whoever
-// waits for what. A folder or awaiter waits for nothing but bundles that are finished before its own.
+// graphs too. Of the first bundle that is not finished a block has at most the units that fit its ring, as pieces go
+// round the blocks and the plan takes no bundle that gives a block more; so it loads them all, whoever waits for what.
+// A folder waits for nothing but bundles that are finished before its own.
 //
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
 // then stay in the cache; the epoch tells their turns apart. A block has at most two rings of units that another still
 // needs or has already: so a slot comes round when nobody waits for what it had.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
-//     COLUMNS                                                      groups of a bundle
-//     STAGES, LOADERS, ADDERS, FOLDERS, AWAITERS, NORMALIZERS      all but the first in warps
+//     COLUMNS                                             groups of a bundle
+//     PIECE                                               units of a piece, a power of two
+//     STAGES, LOADERS, ADDERS, FOLDERS, NORMALIZERS       all but the first in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #pragma once
 
@@ -36,31 +37,55 @@
 using Gate = HardwareGate;
 using Normal = Normalizer<Compute>;
 
-constexpr int FIRST_ADDER = LOADERS, PUBLISHER = FIRST_ADDER + ADDERS, FIRST_FOLDER = PUBLISHER + 1,
-              FIRST_AWAITER = FIRST_FOLDER + FOLDERS, FIRST_NORMALIZER = FIRST_AWAITER + AWAITERS,
-              WARPS = FIRST_NORMALIZER + NORMALIZERS;
-
-static_assert(FOLDERS <= STAGES && AWAITERS <= STAGES && STAGES >= 2, "none must be a turn behind or ahead");
-
 struct Cut {
-    Index bundles, units;  // units of a bundle
-    Index slots;           // bundles whose sums have room
-    Index inner, across;   // groups that are neighbours in memory, bundles of them
+    Index bundles, pieces;  // pieces of a bundle
+    Index slots;            // bundles whose sums have room
+    Index inner, across;    // groups that are neighbours in memory, bundles of them
 };
 
 struct Unit {
-    Index bundle, number;
-    int count;  // elements along the group
+    int visit;    // the how manieth of the block
+    int count;    // elements along the group, which may be none in the last piece
+    Index begin;  // the first of them
 };
 
 struct Stage {
-    Gate full, summed, published, ready, emptied;
+    Gate full, ready, emptied;
     Normal normal[COLUMNS];
 };
 
-constexpr int PARTS_KEPT = 2;  // units whose parts have room at a time
+// The pieces of a block that one of STRIDE warps works on, which take turns.
+template <int STRIDE = 1> struct Turn {
+    int number;  // of the block's pieces
+    Index bundle, piece, bundles, pieces;
+    Index more_bundles, more_pieces;  // to the next one
 
-using Parts = Sums[PARTS_KEPT][ADDERS][COLUMNS];
+    __device__ explicit Turn(const Cut& cut, int first = 0) : number(first), bundles(cut.bundles), pieces(cut.pieces) {
+        const Index piece_of_launch = first * static_cast<Index>(gridDim.x) + blockIdx.x;
+        const Index more = STRIDE * static_cast<Index>(gridDim.x);
+        bundle = piece_of_launch / pieces, piece = piece_of_launch - bundle * pieces;
+        more_bundles = more / pieces, more_pieces = more - more_bundles * pieces;
+    }
+    __device__ bool exists() const { return bundle < bundles; }
+    __device__ void advance() {
+        number += STRIDE, bundle += more_bundles, piece += more_pieces;
+        if (piece >= pieces) piece -= pieces, bundle++;
+    }
+    __device__ int visit(int i) const { return number * PIECE + i; }
+};
+
+// Where the sums of a bundle are published and, of a strip, how its columns are normalized. Words of neighbouring
+// columns lie side by side, then those of neighbouring pieces: so the lanes of a warp store and load them together.
+struct Slot {
+    Word* words;
+    Index sums_apart;
+    unsigned epoch;
+
+    __device__ Word* sums(int column, Index piece) const { return words + piece * COLUMNS + column; }
+    __device__ Word* normal(int column) const { return words + sums_apart * words_of<Sums> + column; }
+};
+
+constexpr int NORMAL_WORDS = COLUMNS > 1 ? words_of<Normal> : 0;
 
 struct Work {
     Arrays arrays;
@@ -68,7 +93,6 @@ struct Work {
     const Parameters& p;
     const Cut& cut;
     Stage (&stages)[STAGES];
-    Parts& parts;
     char* ring;
     Word* slots;
     unsigned epoch;
@@ -77,12 +101,9 @@ struct Work {
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
     __device__ char* data(int visit) const { return ring + visit % STAGES * STAGE_BYTES; }
 
-    __device__ bool has(int visit) const { return number_of(visit) < cut.bundles * cut.units; }
-    __device__ Index number_of(int visit) const { return static_cast<Index>(visit) * gridDim.x + blockIdx.x; }
-    __device__ Unit unit(int visit) const {
-        const Index bundle = number_of(visit) / cut.units, number = number_of(visit) - bundle * cut.units;
-        const Index left = g.length - number * UNIT;
-        return {bundle, number, left < UNIT ? static_cast<int>(left) : static_cast<int>(UNIT)};
+    template <int STRIDE> __device__ Unit unit(const Turn<STRIDE>& turn, int i) const {
+        const Index begin = (turn.piece * PIECE + i) * UNIT, left = g.length - begin;
+        return {turn.visit(i), left < 0 ? 0 : left < UNIT ? static_cast<int>(left) : static_cast<int>(UNIT), begin};
     }
 
     // The first group of a bundle, and how many there are.
@@ -100,17 +121,9 @@ struct Work {
         return arrays.at(g.kept.offsets(first_group(bundle) + column));
     }
 
-    // Where sums and normalizers are published: a slot has the sums of all units, column by column, then the others.
-    __device__ unsigned epoch_of(Index bundle) const { return epoch + static_cast<unsigned>(bundle / cut.slots); }
-    __device__ Word* slot(Index bundle) const {
-        const Index words = COLUMNS * (cut.units * words_of<Sums> + words_of<Normal>);
-        return slots + bundle % cut.slots * words;
-    }
-    __device__ Word* sums(Index bundle, int column, Index unit) const {
-        return slot(bundle) + (column * cut.units + unit) * words_of<Sums>;
-    }
-    __device__ Word* normal(Index bundle, int column) const {
-        return slot(bundle) + COLUMNS * cut.units * words_of<Sums> + column * words_of<Normal>;
+    __device__ Slot slot(Index bundle) const {
+        const Index turn = bundle / cut.slots, words = COLUMNS * (cut.pieces * words_of<Sums> + NORMAL_WORDS);
+        return {slots + (bundle - turn * cut.slots) * words, cut.pieces * COLUMNS, epoch + static_cast<unsigned>(turn)};
     }
 
     // In place, the first element of a group is read by all before its block stores to it: what is published says so.
@@ -119,18 +132,17 @@ struct Work {
     }
 };
 
+// Adds up the units of a piece, one after the other.
+constexpr int PIECE_BITS = PIECE <= 2 ? 1 : PIECE <= 4 ? 2 : PIECE <= 8 ? 3 : 4;
+using PieceSum = SerialPrefix<Sums, PIECE_BITS>;
+
+static_assert(PIECE <= STAGES && STAGES <= 16, "a ring holds a piece");
+
 // How often a stage was used before `visit`.
-__device__ int turn(int visit) { return visit / STAGES; }
+__device__ int use_of(int visit) { return visit / STAGES; }
 
 __device__ void await_emptied(const Work& work, int visit) {
-    if (visit >= STAGES) work.stage(visit).emptied.wait(turn(visit) - 1);
-}
-
-// Where an adder leaves its part of a unit, column by column.
-__device__ Sums* await_room(const Work& work, int visit, int adder) {
-    const int before = visit - PARTS_KEPT;
-    if (before >= 0) work.stage(before).published.wait(turn(before));
-    return work.parts[visit % PARTS_KEPT][adder];
+    if (visit >= STAGES) work.stage(visit).emptied.wait(use_of(visit) - 1);
 }
 
 // By all lanes of a warp.
@@ -139,105 +151,39 @@ __device__ void arrive_by_warp(Gate& gate) {
     if (lane_index() == 0) gate.arrive();
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Publisher
-
-__device__ void publish_units(const Work& work) {
-    for (int visit = 0; work.has(visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = work.unit(visit);
-        stage.summed.wait(turn(visit));
-        work.fence();
-        for (int column = lane_index(); column < work.width(unit.bundle); column += LANES) {
-            SerialPrefix<Sums> over_parts;
-            Sums sums = {};
-#pragma unroll
-            for (int i = 0; i < ADDERS; i++) sums = over_parts.next(i, work.parts[visit % PARTS_KEPT][i][column]);
-            publish(work.sums(unit.bundle, column, unit.number), sums, work.epoch_of(unit.bundle));
-        }
-        arrive_by_warp(stage.published);
-    }
+// The smallest power of two of neighbours that each of `shares` takes, so that all take at least `count`.
+__device__ Index share_of(Index count, int shares) {
+    Index share = 1;
+    while (share * shares < count) share *= 2;
+    return share;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Folders
-
-// The sums of a column, by all lanes of a warp: lane i has the units i, 32 + i, ...
-__device__ Sums fold(const Work& work, Index bundle, int column) {
+// The sums of `count` neighbouring pieces of a column, of which some may not exist, by each lane of a warp.
+__device__ Sums fold(const Slot& slot, Index pieces, int column, Index first, Index count) {
     constexpr int AT_ONCE = 4;
-    SerialPrefix<Sums, 10> over_rounds;
+    SerialPrefix<Sums> over_rounds;
     Sums total = {};
-    int rounds = AT_ONCE;
-    while (rounds * LANES < work.cut.units) rounds *= 2;
-    for (int first = 0; first < rounds; first += AT_ONCE) {
+    for (int round = 0; round * AT_ONCE < count; round++) {
         const Word* from[AT_ONCE];
         Sums sums[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            const Index unit = (first + k) * LANES + lane_index();
-            from[k] = unit < work.cut.units ? work.sums(bundle, column, unit) : nullptr;
+            const Index number = round * AT_ONCE + k, piece = first + number;
+            from[k] = number < count && piece < pieces ? slot.sums(column, piece) : nullptr;
         }
-        await(from, sums, work.epoch_of(bundle), Sums{});
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) total = over_rounds.next(first + k, lane_sum(sums[k]));
+        await(from, sums, slot.epoch, Sums{}, slot.sums_apart);
+        total = over_rounds.next(round, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
     }
     return total;
 }
 
-__device__ void fold_units(const Work& work, int folder) {
-    for (int visit = folder; work.has(visit); visit += FOLDERS) {
-        const Unit unit = work.unit(visit);
-        const Index width = work.width(unit.bundle);
-        for (Index place = unit.number; place < width; place += work.cut.units) {
-            const int column = static_cast<int>(place);
-            const Arrays group = work.group(unit.bundle, column);
-            const Shift shift(load_input(group, work.g, 0));
-            const Moments moments = moments_of(fold(work, unit.bundle, column), shift.value, work.p);
-            const Normal normal = Normal::of(moments, work.p);
-            work.fence();  // behind what the lanes have seen
-            __syncwarp();
-            work.fence();  // and before what one of them publishes
-            if (lane_index() == 0) publish(work.normal(unit.bundle, column), normal, work.epoch_of(unit.bundle));
-            if (lane_index() == 0 && work.arrays.mean) store_moments(group, moments, work.p);
-        }
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Awaiters
-
-__device__ void await_units(const Work& work, int awaiter) {
-    constexpr int OF_LANE = (COLUMNS + LANES - 1) / LANES;
-    for (int visit = awaiter; work.has(visit); visit += AWAITERS) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = work.unit(visit);
-        const int width = work.width(unit.bundle);
-        stage.summed.wait(turn(visit));  // so that whoever empties the stage comes after the adders
-        const Word* from[OF_LANE];
-        Normal normal[OF_LANE];
-#pragma unroll
-        for (int k = 0; k < OF_LANE; k++) {
-            const int column = k * LANES + lane_index();
-            from[k] = column < width ? work.normal(unit.bundle, column) : nullptr;
-        }
-        await(from, normal, work.epoch_of(unit.bundle), Normal{});
-        work.fence();
-#pragma unroll
-        for (int k = 0; k < OF_LANE; k++) {
-            if (k * LANES + lane_index() < COLUMNS) stage.normal[k * LANES + lane_index()] = normal[k];
-        }
-        arrive_by_warp(stage.ready);
-    }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 
-__device__ void open(Stage& stage, unsigned copies) {
+// `readers` of a stage arrive when they are done with it.
+__device__ void open(Stage& stage, unsigned copies, unsigned readers) {
     stage.full.init(copies);
-    stage.summed.init(ADDERS);
-    stage.published.init(1);
     stage.ready.init(1);
-    stage.emptied.init(NORMALIZERS);
+    stage.emptied.init(readers);
 }
 
 // The epoch of the launch, by all threads of the block. Each of its blocks takes a ticket; the last leaves the control

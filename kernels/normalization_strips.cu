@@ -1,9 +1,12 @@
 // Normalization of large groups that lie side by side, columns of a matrix: read once (normalization_ring.cuh).
 //
-// A bundle is a strip of COLUMNS neighbours, a unit STEPS rows of it. A lane works on VECTOR columns.
+// A bundle is a strip of COLUMNS neighbours, a unit STEPS rows of it. When the last piece of a strip is published, each
+// of its columns has still to be folded, by one block for all: then that block's warp publishes how it is normalized.
 //
 // Constants that the plan sets, beside those of normalization_ring.cuh:
-//     VECTOR, STEPS                 columns of a lane, of which a warp has COLUMNS; rows of a unit, a power of two
+//     STEPS                         rows of a unit, a power of two
+//     AWAITERS                      warps that wait until all columns are folded
+//     VECTOR                        columns that a lane normalizes: a warp has all COLUMNS
 //     COPY_BYTES                    of a copy that a loader does not wait for (cp.async)
 //     OUTPUT_PACKED                 the outputs of VECTOR columns lie dense and aligned
 //     SCALE_ACROSS, BIAS_ACROSS     0: the same for the VECTOR columns, 1: of each its own
@@ -14,17 +17,12 @@ constexpr int SIZE = static_cast<int>(sizeof(Input)), PITCH = COLUMNS * SIZE, ST
 
 #include "normalization_ring.cuh"
 
+constexpr int FIRST_ADDER = LOADERS, FIRST_FOLDER = FIRST_ADDER + ADDERS, FIRST_AWAITER = FIRST_FOLDER + FOLDERS,
+              FIRST_NORMALIZER = FIRST_AWAITER + AWAITERS, WARPS = FIRST_NORMALIZER + NORMALIZERS;
 constexpr int INNER = KEPT_RANK - 1;
 
 static_assert(COLUMNS == VECTOR * LANES, "a warp has the columns of a strip");
-
-using Elements = Pack<Input, VECTOR>;
-
-__device__ int column_of_lane() { return lane_index() * VECTOR; }
-
-__device__ Elements staged(const char* data, int step) {
-    return *reinterpret_cast<const Elements*>(data + step * PITCH + column_of_lane() * SIZE);
-}
+static_assert(FOLDERS * PIECE <= STAGES && AWAITERS * PIECE <= STAGES, "none may be a use of a stage ahead");
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders: each thread has the same place in every DOWN-th row.
@@ -34,69 +32,156 @@ __device__ void load_units(const Work& work) {
     static_assert(LOADERS * LANES % ACROSS == 0 && STEPS % DOWN == 0, "");
     const int thread = static_cast<int>(threadIdx.x);
     const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
-    for (int visit = 0; work.has(visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = work.unit(visit);
-        const char* from = work.group(unit.bundle).input + place;
-        char* to = work.data(visit) + place;
-        const bool exists = place < work.width(unit.bundle) * SIZE;
-        await_emptied(work, visit);
+    for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
+        const char* from = work.group(turn.bundle).input + place;
+        const bool exists = place < work.width(turn.bundle) * SIZE;
+        for (int i = 0; i < PIECE; i++) {
+            const Unit unit = work.unit(turn, i);
+            char* to = work.data(unit.visit) + place;
+            await_emptied(work, unit.visit);
 #pragma unroll 4
-        for (int step = first; step < STEPS; step += DOWN) {
-            if (!exists || step >= unit.count) break;
-            const Index offset = work.g.reduced.offsets(unit.number * UNIT + step).of[OF_INPUT];
-            copy_async<COPY_BYTES>(to + step * PITCH, from + offset);
+            for (int step = first; step < STEPS; step += DOWN) {
+                if (!exists || step >= unit.count) break;
+                const Index offset = work.g.reduced.offsets(unit.begin + step).of[OF_INPUT];
+                copy_async<COPY_BYTES>(to + step * PITCH, from + offset);
+            }
+            work.stage(unit.visit).full.arrive_after_copies();
         }
-        stage.full.arrive_after_copies();
     }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Adders: each has some neighbouring rows of every unit, and each lane its columns of them.
+// Adders: a team of them has all columns, each lane one. Teams take turns with the pieces, but all wait for every unit,
+// so that none is a use of a stage ahead.
 
-__device__ void add_units(const Work& work, int adder) {
-    constexpr int CHUNKS = STEPS / ADDERS / CHUNK;
-    for (int visit = 0; work.has(visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = work.unit(visit);
-        const bool exists = column_of_lane() < work.width(unit.bundle);
-        const char* data = work.data(visit);
-        Input first[VECTOR];
+constexpr int TEAM = COLUMNS / LANES, TEAMS = ADDERS / TEAM;
+
+static_assert(ADDERS % TEAM == 0, "teams are whole");
+
+// The sums of a column in a unit, all of which exists if it is WHOLE.
+template <bool WHOLE> __device__ Sums sum_of_column(const char* data, int count, const Shift& shift) {
+    constexpr int CHUNKS = STEPS / CHUNK, AT_ONCE = CHUNKS < 4 ? CHUNKS : 4;
+    SerialPrefix<Sums> over_rounds;
+    Sums total = {};
+#pragma unroll 1
+    for (int round = 0; round < CHUNKS / AT_ONCE; round++) {
+        SerialPrefix<Sums, 2> over_chunks;
+        Sums sums = {};
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) {
-            first[v] = exists ? load_input(work.group(unit.bundle, column_of_lane() + v), work.g, 0) : Input();
-        }
-        stage.full.wait(turn(visit));
-        SerialPrefix<Sums> over_chunks[VECTOR];
-        Sums total[VECTOR] = {};
-#pragma unroll
-        for (int i = 0; i < CHUNKS; i++) {
-            const int begin = (adder * CHUNKS + i) * CHUNK;
-            Elements step[CHUNK];
+        for (int i = 0; i < AT_ONCE; i++) {
+            Pack<Input, CHUNK> chunk;
 #pragma unroll
             for (int j = 0; j < CHUNK; j++) {
-                if (exists && begin + j < unit.count) step[j] = staged(data, begin + j);
+                const int step = (round * AT_ONCE + i) * CHUNK + j;
+                chunk.element[j] = shift.element;
+                if (WHOLE || step < count) chunk.element[j] = *reinterpret_cast<const Input*>(data + step * PITCH);
             }
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) {
-                const Shift shift(first[v]);
-                Pack<Input, CHUNK> chunk;
-#pragma unroll
-                for (int j = 0; j < CHUNK; j++) {
-                    chunk.element[j] = exists && begin + j < unit.count ? step[j].element[v] : shift.element;
-                }
-                total[v] = over_chunks[v].next(i, sum_of(chunk, shift.value));
-            }
+            sums = over_chunks.next(i, sum_of(chunk, shift.value));
         }
-        Sums* part = await_room(work, visit, adder);
+        total = over_rounds.next(round, sums);
+    }
+    return total;
+}
+
+__device__ Input first_element(const Work& work, const Turn<>& turn, int team, int column) {
+    const bool wanted = turn.exists() && turn.number % TEAMS == team && column < work.width(turn.bundle);
+    return wanted ? load_input(work.group(turn.bundle, column), work.g, 0) : Input();
+}
+
+__device__ void add_units(const Work& work, int adder) {
+    const int team = adder / TEAM, column = adder % TEAM * LANES + lane_index();
+    Turn<> turn(work.cut);
+    Input next = first_element(work, turn, team, column);
+    while (turn.exists()) {
+        const Shift shift(next);
+        const bool mine = turn.number % TEAMS == team, exists = column < work.width(turn.bundle);
+        Turn<> after = turn;
+        after.advance();
+        next = first_element(work, after, team, column);  // a turn before it is needed
+        const Slot slot = work.slot(turn.bundle);
+        PieceSum over_units;
+        Sums total = {};
+        for (int i = 0; i < PIECE; i++) {
+            const Unit unit = work.unit(turn, i);
+            Stage& stage = work.stage(unit.visit);
+            stage.full.wait(use_of(unit.visit));
+            if (!mine) continue;
+            const char* data = work.data(unit.visit) + column * SIZE;
+            const int count = exists ? unit.count : 0;
+            total = over_units.next(i, count == STEPS ? sum_of_column<true>(data, count, shift)
+                                                      : sum_of_column<false>(data, count, shift));
+            if (i == PIECE - 1 && exists) {
+                work.fence();
+                publish(slot.sums(column, turn.piece), total, slot.epoch, slot.sums_apart);
+            }
+            arrive_by_warp(stage.emptied);
+        }
+        turn = after;
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Folders: as many columns at once as a warp has lanes for, neighbours of which share a column's pieces.
+
+__device__ void fold_columns(const Work& work, int folder) {
+    const Index pieces = work.cut.pieces;
+    int across = 1;
+    while (across < LANES && across * pieces < COLUMNS) across *= 2;
+    const Index share = share_of(pieces, LANES / across);
+    for (Turn<FOLDERS> turn(work.cut, folder); turn.exists(); turn.advance()) {
+        const int width = work.width(turn.bundle), last = turn.visit(PIECE - 1);
+        const Slot slot = work.slot(turn.bundle);
+        if (turn.piece * across >= width) continue;
+        work.stage(last).full.wait(use_of(last));  // by now the other blocks are about to publish
+        for (Index begin = turn.piece * across; begin < width; begin += pieces * across) {
+            const int column = static_cast<int>(begin) + lane_index() % across;
+            const bool exists = column < width;
+            const Arrays group = work.group(turn.bundle, exists ? column : 0);
+            const Shift shift(load_input(group, work.g, 0));
+            const Index first = exists ? lane_index() / across * share : pieces;
+            const Sums sums = lane_sum(fold(slot, pieces, column, first, share), across);
+            const Moments moments = moments_of(sums, shift.value, work.p);
+            const Normal normal = Normal::of(moments, work.p);
+            work.fence();  // behind what the lanes have seen
+            __syncwarp();
+            work.fence();  // and before what some of them publish
+            if (!exists || lane_index() >= across) continue;
+            publish(slot.normal(column), normal, slot.epoch, COLUMNS);
+            if (work.arrays.mean) store_moments(group, moments, work.p);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Awaiters
+
+__device__ void await_columns(const Work& work, int awaiter) {
+    for (Turn<AWAITERS> turn(work.cut, awaiter); turn.exists(); turn.advance()) {
+        const int width = work.width(turn.bundle), last = turn.visit(PIECE - 1);
+        work.stage(last).full.wait(use_of(last));  // no column can be known before
+        const Slot slot = work.slot(turn.bundle);
+        const Word* from[TEAM];
+        Normal normal[TEAM];
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) part[column_of_lane() + v] = total[v];
-        arrive_by_warp(stage.summed);
+        for (int k = 0; k < TEAM; k++) {
+            const int column = k * LANES + lane_index();
+            from[k] = column < width ? slot.normal(column) : nullptr;
+        }
+        await(from, normal, slot.epoch, Normal{}, COLUMNS);
+        work.fence();
+        for (int i = 0; i < PIECE; i++) {
+            Stage& stage = work.stage(turn.visit(i));
+#pragma unroll
+            for (int k = 0; k < TEAM; k++) stage.normal[k * LANES + lane_index()] = normal[k];
+            arrive_by_warp(stage.ready);
+        }
     }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Normalizers: each has every NORMALIZERS-th row.
+
+using Elements = Pack<Input, VECTOR>;
 
 // Scale or bias of the lane's columns, in one row.
 template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool EACH> struct RowOperand {
@@ -133,7 +218,7 @@ __device__ void normalize_row(const Work& work, const Arrays& column, const Elem
         result.element[v] = finished(y, operands.scale.at(v), operands.bias.at(v), work.p);
     }
     if constexpr (OUTPUT_PACKED) {
-        *reinterpret_cast<Pack<Output, VECTOR>*>(to) = result;
+        store_streaming(reinterpret_cast<Pack<Output, VECTOR>*>(to), result);
     } else {
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) {
@@ -142,42 +227,50 @@ __device__ void normalize_row(const Work& work, const Arrays& column, const Elem
     }
 }
 
+constexpr int AT_ONCE = 4;
+
+__device__ void normalize_rows(const Work& work, const Unit& unit, const Arrays& column, int count,
+                               const Normal (&normal)[VECTOR], RowOperands (&operands)[AT_ONCE], int normalizer) {
+    const char* data = work.data(unit.visit) + lane_index() * VECTOR * SIZE;
+#pragma unroll 1
+    for (int first = normalizer; first < count; first += AT_ONCE * NORMALIZERS) {
+        Offsets row[AT_ONCE];
+        Elements elements[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int step = first + k * NORMALIZERS;
+            row[k] = work.g.reduced.offsets(unit.begin + step);
+            if (step >= count) continue;
+            operands[k].load(column, work.g, row[k]);
+            elements[k] = *reinterpret_cast<const Elements*>(data + step * PITCH);
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            if (first + k * NORMALIZERS >= count) continue;
+            normalize_row(work, column, elements[k], normal, operands[k], column.output + row[k].of[OF_OUTPUT]);
+        }
+    }
+}
+
 __device__ void normalize_units(const Work& work, int normalizer) {
-    constexpr int AT_ONCE = 4;
-    for (int visit = 0; work.has(visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = work.unit(visit);
-        const bool exists = column_of_lane() < work.width(unit.bundle);
-        const Arrays column = work.group(unit.bundle, exists ? column_of_lane() : 0);
-        const char* data = work.data(visit);
+    const int place = lane_index() * VECTOR;
+    for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
+        const bool exists = place < work.width(turn.bundle);
+        const Arrays column = work.group(turn.bundle, exists ? place : 0);
         RowOperands operands[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) operands[k].load_once(column, work.g);
-        stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copies wrote
-        stage.ready.wait(turn(visit));
-        Normal normal[VECTOR];
+        for (int i = 0; i < PIECE; i++) {
+            const Unit unit = work.unit(turn, i);
+            Stage& stage = work.stage(unit.visit);
+            stage.full.wait(use_of(unit.visit));  // known by now, but it is this wait that shows what the copies wrote
+            stage.ready.wait(use_of(unit.visit));
+            Normal normal[VECTOR];
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) normal[v] = stage.normal[column_of_lane() + v];
-        const int count = exists ? unit.count : 0;
-#pragma unroll 1
-        for (int first = normalizer; first < count; first += AT_ONCE * NORMALIZERS) {
-            Offsets row[AT_ONCE];
-            Elements elements[AT_ONCE];
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const int step = first + k * NORMALIZERS;
-                row[k] = work.g.reduced.offsets(unit.number * UNIT + step);
-                if (step >= count) continue;
-                operands[k].load(column, work.g, row[k]);
-                elements[k] = staged(data, step);
-            }
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                if (first + k * NORMALIZERS >= count) continue;
-                normalize_row(work, column, elements[k], normal, operands[k], column.output + row[k].of[OF_OUTPUT]);
-            }
+            for (int v = 0; v < VECTOR; v++) normal[v] = stage.normal[place + v];
+            normalize_rows(work, unit, column, exists ? unit.count : 0, normal, operands, normalizer);
+            arrive_by_warp(stage.emptied);
         }
-        arrive_by_warp(stage.emptied);
     }
 }
 
@@ -188,21 +281,19 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
                  double bias_number, char* mean, char* variance, Word* control, Geometry g, Parameters p, Cut cut) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
-    __shared__ Parts parts;
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == LANES) {
-        for (int i = 0; i < STAGES; i++) open(stages[i], LOADERS * LANES);
+        for (int i = 0; i < STAGES; i++) open(stages[i], LOADERS * LANES, TEAM + NORMALIZERS);
         fence_mbarrier_init();
     }
     const unsigned epoch = begin_launch(control, cut);
 
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    const Work work = {arrays, g, p, cut, stages, parts, reinterpret_cast<char*>(dynamic_shared), control + 1,
-                       epoch, input == output};
+    const Work work = {arrays, g, p, cut, stages, reinterpret_cast<char*>(dynamic_shared), control + 1, epoch,
+                       input == output};
     if (warp < FIRST_ADDER) load_units(work);
-    else if (warp < PUBLISHER) add_units(work, warp - FIRST_ADDER);
-    else if (warp == PUBLISHER) publish_units(work);
-    else if (warp < FIRST_AWAITER) fold_units(work, warp - FIRST_FOLDER);
-    else if (warp < FIRST_NORMALIZER) await_units(work, warp - FIRST_AWAITER);
+    else if (warp < FIRST_FOLDER) add_units(work, warp - FIRST_ADDER);
+    else if (warp < FIRST_AWAITER) fold_columns(work, warp - FIRST_FOLDER);
+    else if (warp < FIRST_NORMALIZER) await_columns(work, warp - FIRST_AWAITER);
     else normalize_units(work, warp - FIRST_NORMALIZER);
 }

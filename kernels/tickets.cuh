@@ -51,22 +51,28 @@ template <typename Item> union ItemWords {
     __device__ ItemWords() {}
 };
 
-template <typename Item> __device__ void publish(Word* to, Item item, unsigned epoch) {
+// The words of an item lie `apart` from one another.
+template <typename Item> __device__ void publish(Word* to, Item item, unsigned epoch, Index apart = 1) {
     ItemWords<Item> words;
     words.item = item;
 #pragma unroll
-    for (int w = 0; w < words_of<Item>; w++) store_relaxed(to + w, static_cast<Word>(epoch) << 32 | words.word[w]);
+    for (int w = 0; w < words_of<Item>; w++) {
+        store_relaxed(to + w * apart, static_cast<Word>(epoch) << 32 | words.word[w]);
+    }
 }
 
 // Waits for what was published at each of the places, of which some may be null, and stand for `nothing`.
 template <int COUNT, typename Item>
-__device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Item nothing) {
+__device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Item nothing,
+                      Index apart = 1) {
     constexpr int WORDS = words_of<Item>;
     Word word[COUNT][WORDS];
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
 #pragma unroll
-        for (int w = 0; w < WORDS; w++) word[i][w] = from[i] ? load_relaxed(from[i] + w) : static_cast<Word>(epoch) << 32;
+        for (int w = 0; w < WORDS; w++) {
+            word[i][w] = from[i] ? load_relaxed(from[i] + w * apart) : static_cast<Word>(epoch) << 32;
+        }
     }
     bool missing;
     do {
@@ -77,7 +83,7 @@ __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], uns
             for (int w = 0; w < WORDS; w++) {
                 if (static_cast<unsigned>(word[i][w] >> 32) == epoch) continue;
                 missing = true;
-                word[i][w] = load_relaxed(from[i] + w);
+                word[i][w] = load_relaxed(from[i] + w * apart);
             }
         }
     } while (__any_sync(ALL_LANES, missing));

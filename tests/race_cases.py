@@ -362,7 +362,7 @@ def moments(name: str, shape: tuple[int, ...], dtype: Any, axis: int | None, cor
     )
 
 
-def affine(name: str, shape: tuple[int, ...], function: str) -> Call:
+def affine(name: str, shape: tuple[int, ...], function: str, device: DeviceProperties = SMALL_GPU) -> Call:
     """Scale, bias and an activation: rows that end with arrays of their own, or channels."""
     x = floats(shape, np.float32)
     channels = shape[-1] if function == "layer_norm" else shape[1]
@@ -387,7 +387,7 @@ def affine(name: str, shape: tuple[int, ...], function: str) -> Call:
         y = np.maximum(normalized(x, axes) * scale.reshape(over) + bias.reshape(over), 0)
         return y, x.mean(axes, dtype=np.float64), x.var(axes, dtype=np.float64)
 
-    return Call(name, compute, expected, 2e-5)
+    return Call(name, compute, expected, 2e-5, device)
 
 
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
@@ -466,14 +466,16 @@ STREAMS = [
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
     normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
     normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
-    affine("batch norm in a stream", (30, 3, 1024), "batch_norm"),
+    affine("batch norm in a stream", (39, 3, 1024), "batch_norm"),
+    affine("batch norm with one piece for each block", (24, 4, 1000), "batch_norm", SIX_BLOCKS),
     affine("layer norm in a stream", (2, 20_000), "layer_norm"),
 ]
 
 STRIPS = [
     normalization("strips", (1100, 100), np.float32, (0,)),
     normalization("strips in place", (1100, 68), np.float32, (0,), out="same"),
-    normalization("strips of halves", (2400, 128), np.float16, (0,)),
+    normalization("strips of halves", (1100, 128), np.float16, (0,)),
+    normalization("strips of more halves", (1800, 136), np.float16, (0,)),
     normalization("strips of doubles", (1100, 32), np.float64, (0,)),
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2)),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,)),

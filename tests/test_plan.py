@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -303,11 +305,12 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
     narrow = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
     plan = make_plan(Normalization(axes), {"input": layout(narrow, dtype), "output": layout(narrow, dtype)})
     [launch], stages = plan.launches, int(constants(plan)["STAGES"])
-    bundles, units, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
+    bundles, pieces, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
+    piece = int(constants(plan)["PIECE"])
     assert launch.cooperative
     assert launch.grid <= H200.multiprocessors
-    assert units <= stages * launch.grid
-    assert slots >= min(bundles, (2 * stages + 1) * launch.grid / units + 2)
+    assert piece * math.ceil(pieces / launch.grid) <= stages
+    assert slots >= min(bundles, (math.ceil(2 * stages / piece) + 1) * launch.grid / pieces + 2)
     assert launch.shared_bytes <= H200.shared_bytes_per_block
 
 

@@ -19,30 +19,36 @@ LANES = 32
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
-#: A unit, which is a stage of the ring.
-_UNIT_BYTES = 32768
-_UNIT_ROWS = 64
-_MOST_STAGES = 12
+#: Rows of 32 chunks that are a unit, a stage of the ring.
+_UNIT_ROWS = 32
+_ROW_BYTES = LANES * VECTOR_BYTES
+_MOST_STAGES = 16
 
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
 _LEAST_RUN_BYTES = 2048
 
-#: Adders and normalizers. Halves are twice as many in a unit.
-_HANDS, _HANDS_FOR_HALVES = (4, 8), (8, 8)
 _ORDINARY_LOADERS, _COPIERS = 8, 4
+_ADDERS, _TEAMS = 8, 2
+_FOLDERS, _AWAITERS = 6, 2
+_NORMALIZERS = 8
 
 #: Strips of columns: how wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
 
+#: Blocks that may be left idle so that each of the others has the same piece of every bundle.
+_MOST_IDLE = 1 / 32
+
+#: Shared memory: of a stage the gates, what adders leave of it, and everything else of a block.
+_GATES_BYTES, _SHIFT_BYTES, _OTHER_BYTES = 32, 16, 160
 _SUMS_BYTES, _SUMS_WORDS = 16, 4
-_GATES_BYTES = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """How an assembly line is manned: the constants of kernels/normalization_ring.cuh."""
+    """How an assembly line is manned and fed: the constants of kernels/normalization_ring.cuh."""
 
     columns: int
+    piece: int
     stages: int
     loaders: int
     adders: int
@@ -52,7 +58,18 @@ class Ring:
 
     @property
     def threads(self) -> int:
-        return LANES * (1 + self.loaders + self.adders + self.folders + self.awaiters + self.normalizers)
+        publishers = 1 if self.columns == 1 else 0
+        return LANES * (self.loaders + self.adders + publishers + self.folders + self.awaiters + self.normalizers)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How groups are bundled and cut: kernels/normalization_ring.cuh: struct Cut."""
+
+    bundles: int
+    units: int
+    inner: int
+    across: int
 
 
 def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -60,15 +77,24 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
     bulk = device.compute_capability >= (9, 0) and _has_long_runs(groups, elements)
-    adders, normalizers = _HANDS_FOR_HALVES if groups.source.dtype.itemsize == 2 else _HANDS
-    stage_bytes = _UNIT_BYTES + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
-    buffers = 0 if packed["OUTPUT_PACKED"] else normalizers * LANES * groups.chunk * groups.widest
-    loaders = 1 if bulk else _ORDINARY_LOADERS
-    ring = _ring(groups, device, 1, (loaders, adders, normalizers), stage_bytes, buffers)
-    cut = (groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "ENDS": 2}
+    stage_bytes = _UNIT_ROWS * _ROW_BYTES + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
+    buffers = 0 if packed["OUTPUT_PACKED"] else _NORMALIZERS * LANES * groups.chunk * groups.widest
+    normal_bytes = VECTOR_BYTES * math.ceil(4 * groups.normal_words / VECTOR_BYTES)
+    beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
+    stages = _stages(device, stage_bytes + beside, buffers)
+    cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
+    piece = _piece(cut, stages, device)
+    if piece is None:
+        return None
+    loaders, folders = 1 if bulk else _ORDINARY_LOADERS, min(_FOLDERS, stages // piece)
+    ring = Ring(1, piece, stages, loaders, _ADDERS, folders, 0, _NORMALIZERS)
+    ends = 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0
+    own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "UNIT_ROWS": _UNIT_ROWS, "ENDS": ends}
     constants: dict[str, str | int | bool] = {**groups.constants(spec), **packed, **own}
-    return _plan("normalize_stream", "normalization_stream.cu", groups, spec, device, ring, stage_bytes, cut, constants)
+    shared_bytes = stages * stage_bytes + buffers
+    return _plan(
+        "normalize_stream", "normalization_stream.cu", groups, spec, device, ring, shared_bytes, cut, constants
+    )
 
 
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -80,10 +106,17 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     dense = groups.kept.strides["input"][-1] == size
     if vector == 0 or not dense or not copy_bytes or inner % vector:
         return None
-    steps = _UNIT_BYTES // (columns * size)
-    ring = _ring(groups, device, columns, (_COPIERS, _HANDS[0], _HANDS[1]), _UNIT_BYTES, 0)
+    stage_bytes = _UNIT_ROWS * _ROW_BYTES
+    steps = stage_bytes // (columns * size)
+    stages = _stages(device, stage_bytes + _GATES_BYTES + columns * 4 * groups.normal_words, 0)
     across = math.ceil(inner / columns)
-    cut = (groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
+    cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
+    piece = _piece(cut, stages, device)
+    if piece is None:
+        return None
+    most = stages // piece
+    hands = (_COPIERS, _TEAMS * vector, min(_FOLDERS, most), min(_AWAITERS, most), _NORMALIZERS)
+    ring = Ring(columns, piece, stages, *hands)
     constants = {
         **groups.constants(spec),
         "VECTOR": vector,
@@ -93,23 +126,39 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
-    return _plan("normalize_strips", "normalization_strips.cu", groups, spec, device, ring, _UNIT_BYTES, cut, constants)
+    shared_bytes = stages * stage_bytes
+    return _plan(
+        "normalize_strips", "normalization_strips.cu", groups, spec, device, ring, shared_bytes, cut, constants
+    )
 
 
-def _ring(
-    groups: Groups,
-    device: DeviceProperties,
-    columns: int,
-    hands: tuple[int, int, int],
-    stage_bytes: int,
-    buffers: int,
-) -> Ring:
-    """As many stages as there is room for."""
-    loaders, adders, normalizers = hands
-    parts = 2 * adders * columns * _SUMS_BYTES
-    of_stage = stage_bytes + _GATES_BYTES + columns * 4 * groups.normal_words
-    stages = (device.shared_bytes_per_block - parts - buffers - 64) // of_stage
-    return Ring(columns, min(_MOST_STAGES, stages), loaders, adders, 1, 1, normalizers)
+def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
+    """As many as there is room for."""
+    return min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - _OTHER_BYTES) // of_stage)
+
+
+def _piece(cut: Cut, stages: int, device: DeviceProperties) -> int | None:
+    """Units of a piece: as many as it takes so that every block has one piece of a bundle, if the ring holds that.
+
+    So there are few sums to await, and a bundle takes no longer to load than its share of all blocks takes.
+    """
+    blocks = device.multiprocessors
+    piece = 1
+    while piece * blocks < cut.units:
+        piece *= 2
+    while piece and piece * math.ceil(math.ceil(cut.units / piece) / blocks) > stages:
+        piece //= 2
+    return piece if stages >= 2 and piece else None
+
+
+def _blocks(cut: Cut, pieces: int, device: DeviceProperties) -> int:
+    """All multiprocessors have one, or nearly all, if then each has the same piece of every bundle.
+
+    Its scale and bias stay in registers then, or at least in the near half of the cache.
+    """
+    blocks = min(device.multiprocessors, cut.bundles * pieces)
+    even = blocks // pieces * pieces
+    return even if even >= (1 - _MOST_IDLE) * blocks else blocks
 
 
 def _plan(
@@ -119,18 +168,24 @@ def _plan(
     spec: Normalization,
     device: DeviceProperties,
     ring: Ring,
-    stage_bytes: int,
-    cut: tuple[int, int, int, int],
+    shared_bytes: int,
+    cut: Cut,
     constants: dict[str, str | int | bool],
 ) -> Plan | None:
-    bundles, units, inner, across = cut
-    blocks = min(device.multiprocessors, bundles * units)
+    pieces = math.ceil(cut.units / ring.piece)
+    blocks = _blocks(cut, pieces, device)
     able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.source.dtype.name in _FLOATS
-    if not able or ring.stages < 2 or units > ring.stages * blocks:
+    if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
-    slots = min(bundles, (2 * ring.stages + 1) * blocks // units + 3)
-    words = 1 + slots * ring.columns * (units * _SUMS_WORDS + groups.normal_words)
-    index = groups.index_with((words, bundles * units + blocks, (units + LANES) * _UNIT_BYTES))
+    turns = math.ceil(2 * ring.stages / ring.piece) + 1
+    slots = min(cut.bundles, turns * blocks // pieces + 3)
+    words = 1 + slots * ring.columns * (pieces * _SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0))
+    counts = (
+        words,
+        cut.bundles * pieces + blocks * ring.stages,
+        (pieces * ring.piece + LANES) * _UNIT_ROWS * _ROW_BYTES,
+    )
+    index = groups.index_with(counts)
     arguments = (
         Pointer("input"),
         Pointer("output"),
@@ -140,9 +195,9 @@ def _plan(
         Scratch(),
         groups.geometry_in(index),
         parameters(groups, spec),
-        Struct((bundles, units, slots, inner, across), index),
+        Struct((cut.bundles, pieces, slots, cut.inner, cut.across), index),
     )
-    launch = Launch(kernel, blocks, ring.threads, arguments, ring.stages * stage_bytes, cooperative=True)
+    launch = Launch(kernel, blocks, ring.threads, arguments, shared_bytes, cooperative=True)
     manned = {name.upper(): value for name, value in asdict(ring).items()}
     narrow = {"INDEX": "int" if index.itemsize == 4 else "long long", "FINISHERS": LANES}
     return Plan(source, constants_of(**{**constants, **manned, **narrow}), (launch,), scratch_bytes=8 * words)

@@ -107,6 +107,15 @@ inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier
                       cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
 }
+// A hint to the cache changes nothing of what is copied or stored.
+inline void bulk_load_once(void* shared, const void* global, unsigned bytes, Mbarrier* barrier,
+                           cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
+}
+template <typename T>
+void store_streaming(T* address, const T& value) {
+    *address = value;
+}
 inline void bulk_store(void* global, const void* shared, unsigned bytes,
                        cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::bulk_store(global, shared, bytes, where);
