@@ -258,7 +258,7 @@ __device__ void normalize_rows(const Work& work, RowBuffer& buffer, const Arrays
         load_staged<WHOLE>(from, number, unit.count, Input(), chunk);
         Result result = normalized(chunk, normal, operands.row[r], work.p);
         if constexpr (WHOLE && OUTPUT_PACKED) {
-            char* to = group.output + work.g.reduced.offsets(unit.begin + number).of[OF_OUTPUT];
+            char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, unit.begin + number);
             store_streaming(reinterpret_cast<Result*>(to), result);
         } else {
             store_row(buffer, group, work.g, unit.begin + row, unit.begin + unit.count, result);
