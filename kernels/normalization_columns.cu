@@ -1,51 +1,79 @@
 // Mean, variance and normalization of groups that lie side by side: columns of a matrix.
 //
 // A thread walks down a span, some chunks of VECTOR neighbouring columns, which it keeps in registers; SPANS threads of
-// a block share a column. Columns of up to so many spans are read once. Longer ones are cut into tiles and read twice,
-// as in normalization_lines.cu.
+// a block share a column. Nothing is waited for but memory, so several blocks of 64 registers a thread share a
+// multiprocessor. Columns of up to SPANS spans are read once. Longer ones are cut into tiles and read twice, as in
+// normalization_lines.cu; a thread of a tile has ROUNDS spans, one after the other.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
+//     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
+//     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
+//     INPUT_ROW, OUTPUT_ROW         bytes of a row, where rows are narrow and all elements lie dense; 0 otherwise
 //     SCALE_ACROSS, BIAS_ACROSS     0: the same for the VECTOR columns, 1: of each its own
+//     SCALE_PACKED, BIAS_PACKED     those of VECTOR columns, or of the CHUNK steps that columns share, lie dense and
+//                                   aligned
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
 //     EARLY           1: scale and bias are loaded together with the input; 0: when the statistics are known
 //     FINISHERS       threads that finish the statistics of a group of several tiles
 #include "normalization.cuh"
 
 constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * CHUNK;
-constexpr int SPANS_OF_WARP = ACROSS >= LANES ? 1 : LANES / ACROSS < SPANS ? LANES / ACROSS : SPANS;
-constexpr int PARTS = SPANS / SPANS_OF_WARP;
-constexpr Index TILE = static_cast<Index>(SPANS) * STEPS;
+constexpr int TOGETHER = ACROSS < LANES ? LANES / ACROSS : 1;  // spans of a column that a warp has at a time
+constexpr int PARTS = SPANS / TOGETHER;
+constexpr Index TILE = static_cast<Index>(SPANS) * ROUNDS * STEPS;
 constexpr int INNER = KEPT_RANK - 1;
 
-static_assert(BLOCK % LANES == 0, "whole warps");
+static_assert(BLOCK % LANES == 0 && SPANS % TOGETHER == 0, "whole warps");
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What a thread has: a span of VECTOR columns.
+// Where a thread works: a span of VECTOR columns.
 
 struct Place {
-    Index column, begin;  // the first column, the first element
-    int count;            // elements that exist
-    bool exists;          // the column does
+    Index column, begin, length;  // the first column, the first element, the elements of the column if it exists
+    int count;                    // elements of the span that exist
 
     __device__ Place(const Geometry& g, Index strip, Index tile) {
+        const int number = static_cast<int>(threadIdx.x) / ACROSS;
         column = (strip * ACROSS + threadIdx.x % ACROSS) * VECTOR;
-        begin = tile * TILE + threadIdx.x / ACROSS * STEPS;
-        const Index left = g.length - begin;
-        exists = column < g.groups;
-        count = !exists || left < 0 ? 0 : left < STEPS ? static_cast<int>(left) : STEPS;
-        if (!exists) column = 0;
+        length = WHOLE || column < g.groups ? g.length : 0;
+        if (length == 0) column = strip * COLUMNS;
+        move_to(tile * TILE + (number / TOGETHER * ROUNDS * TOGETHER + number % TOGETHER) * STEPS);
+    }
+
+    __device__ void next_round() { move_to(begin + TOGETHER * STEPS); }
+
+    __device__ void move_to(Index first) {
+        begin = first;
+        count = WHOLE ? STEPS : up_to(length - begin, STEPS);
+    }
+
+    // The first element of the spans that the warp has at a time, and whether all of these exist.
+    __device__ Index begin_of_warp() const {
+        return ACROSS < LANES ? begin - lane_index() / ACROSS * STEPS : begin;
+    }
+    __device__ bool warp_is_whole(const Geometry& g) const {
+        return WHOLE || begin_of_warp() + TOGETHER * STEPS <= g.length;
     }
 };
 
+// Step k of the span in an array, where that of element 0 is given; element 0 again if the step does not exist.
+template <int ARRAY, typename Char>
+__device__ Char* step_of(Char* column, const Geometry& g, const Place& place, int k) {
+    if constexpr (WHOLE && REDUCED_RANK == 1) {
+        const long long stride = g.reduced.stride[ARRAY][0];  // so that an address takes one instruction
+        return column + place.begin * stride + k * stride;
+    }
+    return column + g.reduced.offsets(k < place.count ? place.begin + k : 0).of[ARRAY];
+}
+
 using Elements = Pack<Input, VECTOR>;
 
-// Element `number` of the columns from `column` on.
-__device__ Elements load_elements(const char* column, const Geometry& g, Index number) {
-    const char* from = column + g.reduced.offsets(number).of[OF_INPUT];
+// Elements of VECTOR columns.
+__device__ Elements load_elements(const char* from, const Geometry& g) {
     Elements elements;
     if constexpr (INPUT_PACKED) {
         elements = *reinterpret_cast<const Elements*>(from);
@@ -58,96 +86,261 @@ __device__ Elements load_elements(const char* column, const Geometry& g, Index n
     return elements;
 }
 
-__device__ Elements load_first(const char* column, const Geometry& g, const Place& place) {
-    return place.exists ? load_elements(column, g, 0) : Elements();
-}
+// ---------------------------------------------------------------------------------------------------------------------
+// Narrow rows: a warp moves what its lanes have 16 bytes at a time and in order, by way of shared memory. Lanes that
+// load their own spans would touch eight times as many lines of the cache at a time.
 
-// Scale or bias of the span.
-template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool EACH> struct SpanOperand {
-    static constexpr int DOWN = KIND == OF_ELEMENTS ? STEPS : 1, WIDE = EACH && KIND != NUMBER ? VECTOR : 1;
-    Operand<Stored, KIND == OF_ELEMENTS ? OF_GROUP : KIND, ALIGNED, 1> value[DOWN][WIDE];
+template <int ROW_BYTES, typename Items> struct RowsOfWarp {
+    static constexpr int MOVED = 16, SPAN_BYTES = STEPS * ROW_BYTES, BYTES = TOGETHER * SPAN_BYTES;
+    static constexpr int PIECES = (BYTES / MOVED + LANES - 1) / LANES;                      // of a lane
+    static constexpr int PADDED = SPAN_BYTES + (ROW_BYTES + MOVED - 1) / MOVED * MOVED;  // spans begin in other banks
+    struct alignas(MOVED) Piece {
+        unsigned word[MOVED / 4];
+    };
+    static_assert(SPAN_BYTES % MOVED == 0, "no piece is a part of two spans");
 
-    __device__ void load(const char* of_column, double number, const Geometry& g, const Place& place) {
+    alignas(MOVED) char bytes[TOGETHER * PADDED];
+
+    __device__ static int offset_of_piece(int i) { return (i * LANES + lane_index()) * MOVED; }
+    __device__ Piece& piece(int offset) {
+        return *reinterpret_cast<Piece*>(bytes + offset / SPAN_BYTES * PADDED + offset % SPAN_BYTES);
+    }
+    __device__ Items& items(int k) {
+        const int lane = lane_index();
+        return *reinterpret_cast<Items*>(bytes + lane / ACROSS * PADDED + k * ROW_BYTES +
+                                         lane % ACROSS * static_cast<int>(sizeof(Items)));
+    }
+
+    __device__ void load(const char* from) {
+        Piece pieces[PIECES];
 #pragma unroll
-        for (int k = 0; k < DOWN; k++) {
-            if (KIND == OF_ELEMENTS && k >= place.count) continue;
-            const char* address = of_column;
-            if (KIND == OF_ELEMENTS) address += g.reduced.offsets(place.begin + k).of[ARRAY];
+        for (int i = 0; i < PIECES; i++) {
+            if (offset_of_piece(i) < BYTES) pieces[i] = *reinterpret_cast<const Piece*>(from + offset_of_piece(i));
+        }
+        __syncwarp();
 #pragma unroll
-            for (int v = 0; v < WIDE; v++) value[k][v].load_once(address + v * g.kept.stride[ARRAY][INNER], number);
+        for (int i = 0; i < PIECES; i++) {
+            if (offset_of_piece(i) < BYTES) piece(offset_of_piece(i)) = pieces[i];
+        }
+        __syncwarp();
+    }
+
+    __device__ void store(char* to) {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            const int offset = offset_of_piece(i);
+            if (offset < BYTES) *reinterpret_cast<Piece*>(to + offset) = piece(offset);
         }
     }
-    __device__ Compute at(int k, int v) const { return value[k < DOWN ? k : 0][v < WIDE ? v : 0].at(0); }
+};
+
+template <typename Items> struct RowsOfWarp<0, Items> {  // of which nothing is called
+    __device__ void load(const char* from);
+    __device__ Items& items(int k);
+    __device__ void store(char* to);
+};
+
+constexpr int WARPS_OF_ROWS = INPUT_ROW || OUTPUT_ROW ? BLOCK / LANES : 1;
+
+// Halves are rounded in pairs.
+constexpr int PAIR = VECTOR > 1 ? 2 : 1;
+
+struct alignas(alignof(Pack<Output, VECTOR>)) Results {
+    Pack<Output, PAIR> pair[VECTOR / PAIR];
+};
+
+union WarpRows {
+    RowsOfWarp<INPUT_ROW, Elements> input;
+    RowsOfWarp<OUTPUT_ROW, Results> output;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What a thread has.
+
+// Scale or bias: of all steps or of one that stands for all, of each column or of one that stands for all.
+template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool ACROSS_THEM, bool PACKED> struct SpanOperand {
+    static constexpr bool DOWN = KIND == OF_ELEMENTS, WIDE = ACROSS_THEM && KIND != NUMBER;
+    static constexpr int ROWS = DOWN ? STEPS : 1, WIDTH = WIDE ? VECTOR : 1;
+    typename Select<KIND == NUMBER, Compute, Stored>::type value[ROWS][WIDTH];
+
+    __device__ void load(const char* column, double number, const Geometry& g, const Place& place) {
+        if constexpr (KIND == NUMBER) {
+            value[0][0] = static_cast<Compute>(number);
+        } else if constexpr (DOWN && PACKED && !WIDE) {
+            load_down(column, g, place);
+        } else if constexpr (KIND != NONE) {
+#pragma unroll
+            for (int k = 0; k < ROWS; k++) {
+                load_row(DOWN ? step_of<ARRAY>(column, g, place, k) : column, g, value[k]);
+            }
+        }
+    }
+
+    __device__ static void load_row(const char* from, const Geometry& g, Stored (&row)[WIDTH]) {
+        if constexpr (WIDE && PACKED) {
+            const auto pack = *reinterpret_cast<const Pack<Stored, WIDTH>*>(from);
+#pragma unroll
+            for (int v = 0; v < WIDTH; v++) row[v] = pack.element[v];
+        } else {
+#pragma unroll
+            for (int v = 0; v < WIDTH; v++) {
+                row[v] = load_element<Stored, ALIGNED>(from + v * g.kept.stride[ARRAY][INNER]);
+            }
+        }
+    }
+
+    __device__ void load_down(const char* column, const Geometry& g, const Place& place) {
+#pragma unroll
+        for (int first = 0; first < STEPS; first += CHUNK) {
+            if (first + CHUNK <= place.count) {
+                const char* from = step_of<ARRAY>(column, g, place, first);
+                const auto pack = *reinterpret_cast<const Pack<Stored, CHUNK>*>(from);
+#pragma unroll
+                for (int j = 0; j < CHUNK; j++) value[first + j][0] = pack.element[j];
+            } else {
+#pragma unroll
+                for (int k = first; k < first + CHUNK; k++) load_row(step_of<ARRAY>(column, g, place, k), g, value[k]);
+            }
+        }
+    }
+
+    __device__ Compute at(int k, int v) const {
+        if constexpr (KIND == NONE) return 0;
+        else return widen(convert<Compute>(value[DOWN ? k : 0][WIDE ? v : 0]));
+    }
+};
+
+struct SpanOperands {
+    static constexpr bool DIFFER = HAS_SCALE == OF_ELEMENTS || HAS_BIAS == OF_ELEMENTS;  // between spans of a column
+
+    SpanOperand<SCALE, OF_SCALE, HAS_SCALE, SCALE_ALIGNED, SCALE_ACROSS, SCALE_PACKED> scale;
+    SpanOperand<BIAS, OF_BIAS, HAS_BIAS, BIAS_ALIGNED, BIAS_ACROSS, BIAS_PACKED> bias;
+
+    __device__ void load(const Arrays& column, const Geometry& g, const Place& place) {
+        scale.load(column.scale, column.scale_number, g, place);
+        bias.load(column.bias, column.bias_number, g, place);
+    }
 };
 
 struct Span {
     Elements step[STEPS];
-    SpanOperand<SCALE, OF_SCALE, HAS_SCALE, SCALE_ALIGNED, SCALE_ACROSS> scale;
-    SpanOperand<BIAS, OF_BIAS, HAS_BIAS, BIAS_ALIGNED, BIAS_ACROSS> bias;
 
-    __device__ void load(const Arrays& column, const Geometry& g, const Place& place) {
+    // FILLED: steps that do not exist become the first of their columns; otherwise they are left out.
+    template <bool FILLED>
+    __device__ void load(WarpRows& rows, const char* column, const Geometry& g, const Place& place) {
+        if constexpr (INPUT_ROW != 0) {
+            if (place.warp_is_whole(g)) {
+                rows.input.load(column - place.column * sizeof(Input) + place.begin_of_warp() * INPUT_ROW);
+                if (place.length == 0) return;
 #pragma unroll
-        for (int k = 0; k < STEPS; k++) {
-            if (k < place.count) step[k] = load_elements(column.input, g, place.begin + k);
-        }
-    }
-
-    __device__ void load_operands(const Arrays& column, const Geometry& g, const Place& place) {
-        scale.load(column.scale, column.scale_number, g, place);
-        bias.load(column.bias, column.bias_number, g, place);
-    }
-
-    // Of column v.
-    __device__ Sums sum(int v, const Shift& shift, int count) const {
-        SerialPrefix<Sums> over_chunks;
-        Sums total = {};
-#pragma unroll
-        for (int i = 0; i < SPAN; i++) {
-            Pack<Input, CHUNK> chunk;
-#pragma unroll
-            for (int j = 0; j < CHUNK; j++) {
-                chunk.element[j] = i * CHUNK + j < count ? step[i * CHUNK + j].element[v] : shift.element;
+                for (int k = 0; k < STEPS; k++) step[k] = rows.input.items(k);
+                return;
             }
-            total = over_chunks.next(i, sum_of(chunk, shift.value));
         }
-        return total;
-    }
-
-    __device__ void store(const Arrays& column, const Geometry& g, const Place& place,
-                          const Normalizer<Compute> (&normalizer)[VECTOR], const Parameters& p) const {
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
-            if (k >= place.count) continue;
-            char* to = column.output + g.reduced.offsets(place.begin + k).of[OF_OUTPUT];
-            Pack<Output, VECTOR> result;
+            if (FILLED || k < place.count) step[k] = load_elements(step_of<OF_INPUT>(column, g, place, k), g);
+        }
+    }
+
+    // Of the VECTOR columns, whose first elements are given. Where these stand for steps that do not exist they add
+    // nothing, unless one is not finite, and then the sums are not either.
+    __device__ void sum(const Elements& first, Sums (&sums)[VECTOR]) const {
+#pragma unroll
+        for (int v = 0; v < VECTOR; v++) {
+            const Shift shift(first.element[v]);
+            SerialPrefix<Sums> over_chunks;
+#pragma unroll
+            for (int i = 0; i < SPAN; i++) {
+                Pack<Input, CHUNK> chunk;
+#pragma unroll
+                for (int j = 0; j < CHUNK; j++) chunk.element[j] = step[i * CHUNK + j].element[v];
+                sums[v] = over_chunks.next(i, sum_of(chunk, shift.value));
+            }
+        }
+    }
+
+    // Two columns at a time, so that few normalizers are held.
+    __device__ void normalize(const Normalizer<Compute>* normalizers, const SpanOperands& operands, const Parameters& p,
+                              Results (&result)[STEPS]) const {
+#pragma unroll
+        for (int first = 0; first < VECTOR; first += PAIR) {
+            Normalizer<Compute> normalizer[PAIR];
+#pragma unroll
+            for (int v = 0; v < PAIR; v++) normalizer[v] = normalizers[(first + v) * ACROSS + threadIdx.x % ACROSS];
+#pragma unroll
+            for (int k = 0; k < STEPS; k++) {
+                Compute y[PAIR];
+#pragma unroll
+                for (int v = 0; v < PAIR; v++) {
+                    const Compute x = widen(convert<Compute>(step[k].element[first + v]));
+                    const Compute scale = operands.scale.at(k, first + v), bias = operands.bias.at(k, first + v);
+                    y[v] = activated(normalizer[v].apply(x), scale, bias, p);
+                }
+                result[k].pair[first / PAIR] = pack_of<Output>(y);
+            }
+        }
+    }
+
+    __device__ void store(WarpRows& rows, char* column, const Geometry& g, const Place& place,
+                          const Normalizer<Compute>* normalizers, const SpanOperands& operands,
+                          const Parameters& p) const {
+        Results result[STEPS];
+        normalize(normalizers, operands, p, result);
+        if constexpr (OUTPUT_ROW != 0) {
+            if (place.warp_is_whole(g)) {
+                __syncwarp();
+#pragma unroll
+                for (int k = 0; k < STEPS; k++) {
+                    if (place.length > 0) rows.output.items(k) = result[k];
+                }
+                rows.output.store(column - place.column * sizeof(Output) + place.begin_of_warp() * OUTPUT_ROW);
+                return;
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < STEPS; k++) {
+            if (k < place.count) store_results(step_of<OF_OUTPUT>(column, g, place, k), g, result[k]);
+        }
+    }
+
+    __device__ static void store_results(char* to, const Geometry& g, const Results& result) {
+        if constexpr (OUTPUT_PACKED) {
+            *reinterpret_cast<Results*>(to) = result;
+        } else {
 #pragma unroll
             for (int v = 0; v < VECTOR; v++) {
-                const Compute y = normalizer[v].apply(widen(convert<Compute>(step[k].element[v])));
-                result.element[v] = finished(y, scale.at(k, v), bias.at(k, v), p);
-            }
-            if constexpr (OUTPUT_PACKED) {
-                *reinterpret_cast<Pack<Output, VECTOR>*>(to) = result;
-            } else {
-#pragma unroll
-                for (int v = 0; v < VECTOR; v++) {
-                    store_element<OUTPUT_ALIGNED>(to + v * g.kept.stride[OF_OUTPUT][INNER], result.element[v]);
-                }
+                const Output y = result.pair[v / PAIR].element[v % PAIR];
+                store_element<OUTPUT_ALIGNED>(to + v * g.kept.stride[OF_OUTPUT][INNER], y);
             }
         }
     }
 };
 
-// The sums of the block's columns, by all threads: those of column c in thread c.
+// ---------------------------------------------------------------------------------------------------------------------
+// What a block has of its columns. They are numbered so that neighbouring threads take neighbouring places: thread
+// `across` has the columns across, ACROSS + across, 2 * ACROSS + across and so on.
+
+__device__ Index column_of(Index strip, int number) {
+    return (strip * ACROSS + number % ACROSS) * VECTOR + number / ACROSS;
+}
+
+// Lanes that share columns after an exchange of their sums, and columns that a lane is left with.
+constexpr int SHARING = TOGETHER < VECTOR ? TOGETHER : VECTOR, LEFT = VECTOR / SHARING;
+
+// The sums of the spans that the warp has: lane i gets those of columns k * SHARING + i / ACROSS % SHARING.
+__device__ void sum_over_warp(Sums (&sums)[VECTOR]) { row_aggregates<VECTOR, TOGETHER, ACROSS>(sums); }
+
 struct ColumnSums {
     Sums part[PARTS][COLUMNS];
 
-    __device__ void add(const Span& span, const Elements& first, int count) {
-        const int across = threadIdx.x % ACROSS, number = threadIdx.x / ACROSS;
+    // By all threads, of whose sums the first LEFT are those of the warp.
+    __device__ void add(const Sums (&sums)[VECTOR]) {
+        const int across = threadIdx.x % ACROSS, number = threadIdx.x / ACROSS, share = number % TOGETHER;
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) {
-            Sums sums = span.sum(v, Shift(first.element[v]), count);
-            if (ACROSS < LANES) sums = lane_sum<ACROSS * SPANS_OF_WARP>(sums, ACROSS);
-            if (number % SPANS_OF_WARP == 0) part[number / SPANS_OF_WARP][across * VECTOR + v] = sums;
+        for (int k = 0; k < LEFT; k++) {
+            if (share < SHARING) part[number / TOGETHER][(k * SHARING + share) * ACROSS + across] = sums[k];
         }
         __syncthreads();
     }
@@ -166,32 +359,39 @@ struct ColumnSums {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
-    __shared__ ColumnSums sums;
+    __shared__ ColumnSums column_sums;
+    __shared__ Input first_of[COLUMNS];
     __shared__ Normalizer<Compute> normalizers[COLUMNS];
+    __shared__ WarpRows rows[WARPS_OF_ROWS];
+    WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
     const Place place(g, blockIdx.x, 0);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     Span span;
-    span.load(column, g, place);
-    const Elements first = load_first(column.input, g, place);
-    if (EARLY) span.load_operands(column, g, place);
-    sums.add(span, first, place.count);
+    span.load<true>(warp_rows, column.input, g, place);
+    const Elements first = load_elements(column.input, g);
+    SpanOperands operands;
+    if (EARLY) operands.load(column, g, place);
+    Sums sums[VECTOR];
+    span.sum(first, sums);
+    sum_over_warp(sums);
+    if (threadIdx.x < ACROSS) {
+#pragma unroll
+        for (int v = 0; v < VECTOR; v++) first_of[v * ACROSS + threadIdx.x] = first.element[v];
+    }
+    column_sums.add(sums);
 
+#pragma unroll 1
     for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
-        const Index number = static_cast<Index>(blockIdx.x) * COLUMNS + c;
-        if (number >= g.groups) continue;
-        const Arrays group = arrays.at(g.kept.offsets(number));
-        const Moments moments = moments_of(sums.total(c), Shift(load_input(group, g, 0)).value, p);
+        const Moments moments = moments_of(column_sums.total(c), Shift(first_of[c]).value, p);
         normalizers[c] = Normalizer<Compute>::of(moments, p);
-        if (mean) store_moments(group, moments, p);
+        const Index number = column_of(blockIdx.x, c);
+        if (mean && (WHOLE || number < g.groups)) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
     }
     __syncthreads();  // by now all was read, so the output may be the input
-    if (!output || place.count == 0) return;
-    if (!EARLY) span.load_operands(column, g, place);
-    Normalizer<Compute> normalizer[VECTOR];
-#pragma unroll
-    for (int v = 0; v < VECTOR; v++) normalizer[v] = normalizers[threadIdx.x % ACROSS * VECTOR + v];
-    span.store(column, g, place, normalizer, p);
+    if (!output) return;
+    if (!EARLY) operands.load(column, g, place);
+    span.store(warp_rows, column.output, g, place, normalizers, operands, p);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -209,17 +409,30 @@ struct Work {
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Sums* tile_sums, Geometry g) {
-    __shared__ ColumnSums sums;
+    __shared__ ColumnSums column_sums;
+    __shared__ WarpRows rows[WARPS_OF_ROWS];
+    WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
     const Work work(g, blockIdx.x);
-    const Place place(g, work.strip, work.tile);
-    const char* of_column = input + g.kept.offsets(place.column).of[OF_INPUT];
-    Span span;
-    span.load({of_column, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr}, g, place);
-    const Elements first = load_first(of_column, g, place);
-    sums.add(span, first, place.count);
+    Place place(g, work.strip, work.tile);
+    const char* column = input + g.kept.offsets(place.column).of[OF_INPUT];
+    const Elements first = load_elements(column, g);
+    SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
+    Sums sums[VECTOR];
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; round++) {
+        Span span;
+        span.load<true>(warp_rows, column, g, place);
+        span.sum(first, sums);
+        sum_over_warp(sums);
+#pragma unroll
+        for (int k = 0; k < LEFT; k++) sums[k] = over_rounds[k].next(round, sums[k]);
+        place.next_round();
+    }
+    column_sums.add(sums);
+#pragma unroll 1
     for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
-        const Index number = work.strip * COLUMNS + c;
-        if (number < g.groups) tile_sums[number * g.tiles + work.tile] = sums.total(c);
+        const Index number = column_of(work.strip, c);
+        if (WHOLE || number < g.groups) tile_sums[number * g.tiles + work.tile] = column_sums.total(c);
     }
 }
 
@@ -231,17 +444,28 @@ finish_columns(const char* input, const Sums* tile_sums, Normalizer<Compute>* no
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-              double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
+              double bias_number, const Normalizer<Compute>* of_groups, Geometry g, Parameters p) {
+    __shared__ Normalizer<Compute> normalizers[COLUMNS];
+    __shared__ WarpRows rows[WARPS_OF_ROWS];
+    WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
     const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
-    const Place place(g, work.strip, work.tile);
-    if (place.count == 0) return;
+#pragma unroll 1
+    for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
+        const Index number = column_of(work.strip, c);
+        normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
+    }
+    Place place(g, work.strip, work.tile);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
-    Span span;
-    span.load(column, g, place);
-    span.load_operands(column, g, place);
-    Normalizer<Compute> normalizer[VECTOR];
-#pragma unroll
-    for (int v = 0; v < VECTOR; v++) normalizer[v] = normalizers[place.column + v];
-    span.store(column, g, place, normalizer, p);
+    SpanOperands operands;
+    if (!operands.DIFFER) operands.load(column, g, place);
+    __syncthreads();
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; round++) {
+        Span span;
+        span.load<false>(warp_rows, column.input, g, place);
+        if (operands.DIFFER) operands.load(column, g, place);
+        span.store(warp_rows, column.output, g, place, normalizers, operands, p);
+        place.next_round();
+    }
 }

@@ -14,6 +14,7 @@
 //     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
 //     REPEATS         1: scale and bias are the same for all groups
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
+//     ROUNDS          so many times these rows does a warp work on in a tile, a power of two
 //     TEAMS           such groups or tiles, or warps with short groups, that a block works on
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
 //     FINISHERS       threads that finish the statistics of a group of several tiles
@@ -288,21 +289,40 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Groups of several tiles
+// Groups of several tiles: a warp has ROUNDS times ROWS rows of a tile, so that few tiles are left to be finished.
+
+struct Work {
+    Index group, begin;  // the first element of this warp's rows, less what first_of_row() adds
+
+    __device__ Work(const Geometry& g, Index number) {
+        group = number / g.tiles;
+        const int warp = static_cast<int>(threadIdx.x) / LANES;
+        begin = (number - group * g.tiles) * ROUNDS * TILE + warp * (ROUNDS - 1) * ROWS * ROW;
+    }
+
+    __device__ void next_round() { begin += ROWS * ROW; }
+};
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_lines(const char* input, Sums* tile_sums, Geometry g) {
     __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
     __shared__ Sums warp_sums[TEAMS][WARPS];
-    const Index work = blockIdx.x, number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
-    const char* of_group = input + g.kept.offsets(number).of[OF_INPUT];
+    Work work(g, blockIdx.x);
+    const char* of_group = input + g.kept.offsets(work.group).of[OF_INPUT];
     const Arrays group = {of_group, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
-    Rows rows;
-    rows.load(group, g, begin, g.length);
     const Shift shift(load_input(group, g, 0));
-    rows.gather(buffers[INPUT_PACKED ? 0 : threadIdx.x / LANES]);
-    const Sums sums = team_sum(warp_sums, rows.sum(begin, g.length, shift));
-    if (threadIdx.x == 0) tile_sums[work] = sums;
+    SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds;
+    Sums sums = {};
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; round++) {
+        Rows rows;
+        rows.load(group, g, work.begin, g.length);
+        rows.gather(buffers[INPUT_PACKED ? 0 : threadIdx.x / LANES]);
+        sums = over_rounds.next(round, rows.sum(work.begin, g.length, shift));
+        work.next_round();
+    }
+    sums = team_sum(warp_sums, sums);
+    if (threadIdx.x == 0) tile_sums[blockIdx.x] = sums;
 }
 
 extern "C" __global__ void __launch_bounds__(FINISH_BLOCK)
@@ -316,13 +336,17 @@ apply_lines(const char* input, char* output, const char* scale, const char* bias
             double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    const Index work = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // what was read last first
-    const Index number = work / g.tiles, begin = (work - number * g.tiles) * TILE;
+    Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
-    const Arrays group = arrays.at(g.kept.offsets(number));
-    Rows rows;
-    rows.load(group, g, begin, g.length);
-    rows.load_operands(group, g, begin, g.length);
-    rows.gather(buffer);
-    rows.store(buffer, group, g, normalizers[number], p, begin, g.length);
+    const Arrays group = arrays.at(g.kept.offsets(work.group));
+    const Normalizer<Compute> normalizer = normalizers[work.group];
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; round++) {
+        Rows rows;
+        rows.load(group, g, work.begin, g.length);
+        rows.load_operands(group, g, work.begin, g.length);
+        rows.gather(buffer);
+        rows.store(buffer, group, g, normalizer, p, work.begin, g.length);
+        work.next_round();
+    }
 }

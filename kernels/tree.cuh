@@ -32,12 +32,14 @@ template <typename Item> constexpr bool COMMUTES = false;
 // The aggregates of COUNT rows, a power of two, of which each lane has a chunk: lane i gets that of row i % COUNT. In each
 // step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT. With a WIDTH
 // the same for each WIDTH neighbouring lanes; of more rows than that, item[k] is the aggregate of row k * WIDTH + i % WIDTH.
-template <int COUNT, int WIDTH = LANES, typename Item> __device__ Item row_aggregates(Item (&item)[COUNT]) {
+// Where chunks that follow each other are APART lanes apart, i / APART takes the place of i.
+template <int COUNT, int WIDTH = LANES, int APART = 1, typename Item>
+__device__ Item row_aggregates(Item (&item)[COUNT]) {
     const int lane = lane_index();
     int rows = COUNT;
 #pragma unroll
     for (int half = 1; half < WIDTH; half *= 2) {
-        const bool right = lane & half;
+        const bool right = lane & half * APART;
         rows = rows > 1 ? rows / 2 : 1;
 #pragma unroll
         for (int r = 0; r < COUNT; r++) {
@@ -45,7 +47,7 @@ template <int COUNT, int WIDTH = LANES, typename Item> __device__ Item row_aggre
             const bool split = half < COUNT;  // else all rows are done but for the lanes
             const Item kept = split && right ? item[2 * r + 1] : item[split ? 2 * r : r];
             const Item sent = split ? (right ? item[2 * r] : item[2 * r + 1]) : kept;
-            const Item got = shuffle(sent, lane ^ half);
+            const Item got = shuffle(sent, lane ^ half * APART);
             const bool swapped = right && !COMMUTES<Item>;
             item[r] = combine(swapped ? got : kept, swapped ? kept : got);
         }

@@ -186,6 +186,9 @@ TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 #: Without bulk copies and barriers that count bytes, and with room for one stage.
 OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
 
+#: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
+TINY_GPU = OLD_GPU._replace(multiprocessors=1)
+
 ROWS = [
     scan("a line in chunks", (99,), np.int32),
     scan("rows of one warp", (9, 97), np.int32),
@@ -349,7 +352,14 @@ def normalization(
     return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype], device)
 
 
-def moments(name: str, shape: tuple[int, ...], dtype: Any, axis: int | None, correction: float = 0) -> Call:
+def moments(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    axis: int | None,
+    correction: float = 0,
+    device: DeviceProperties = SMALL_GPU,
+) -> Call:
     x = floats(shape, dtype)
 
     def expected() -> Arrays:
@@ -357,9 +367,8 @@ def moments(name: str, shape: tuple[int, ...], dtype: Any, axis: int | None, cor
             return (np.full(shape[0], np.nan),) * 2
         return x.mean(axis, dtype=np.float64), x.var(axis, dtype=np.float64, ddof=correction)
 
-    return Call(
-        name, lambda make: mean_var(make(x), axis, correction=correction), expected, 8 * TOLERANCE.get(dtype, 1e-12)
-    )
+    tolerance = 8 * TOLERANCE.get(dtype, 1e-12)
+    return Call(name, lambda make: mean_var(make(x), axis, correction=correction), expected, tolerance, device)
 
 
 def affine(name: str, shape: tuple[int, ...], function: str, device: DeviceProperties = SMALL_GPU) -> Call:
@@ -448,10 +457,15 @@ LARGE_GROUPS = [
     normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
     normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
     moments("moments of many tiles", (3, 12300), np.float64, 1),
-    moments("moments of more tiles than a warp takes", (1, 257 * 4096 + 1), np.float64, 1),
+    moments("moments of more tiles than a warp takes", (1, 257 * 8192 + 1), np.float64, 1),
     moments("moments of nothing", (3, 0), np.float64, 1),
     normalization("large columns", (2049, 9), np.float32, (0,)),
     normalization("large columns in place", (1025, 33), np.float32, (0,), out="same", device=OLD_GPU),
+    moments("moments in rounds", (1, 140_001), np.float64, 1, device=TINY_GPU),
+    normalization("large groups in rounds", (1, 140_001), np.float32, (1,), out="same", device=TINY_GPU),
+    normalization("large columns in rounds", (16_500, 17), np.float32, (0,), out="same", device=TINY_GPU),
+    normalization("narrow columns of halves", (8200, 6), np.float16, (0,), out="same"),
+    normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
     moments("moments of large columns", (2049, 33), np.float64, 0),
 ]
 

@@ -8,7 +8,7 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.normalization_columns import plan_columns
-from cudml.plan.normalization_steps import operand_arguments, parameters, three_steps
+from cudml.plan.normalization_steps import operand_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.spec import Moments, Normalization
@@ -29,8 +29,8 @@ LINE_ROWS = ((64, 4), (128, 8))
 #: or computes in double, for 128.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_MORE = 1024, 512
 
-#: The rows of a tile, for groups that are larger, and how many of them a warp holds.
-_TILE_ROWS, _ROWS_OF_WARP = 64, 4
+#: For groups that are larger: warps that share a tile, rows that each of them holds at a time, and how often at most.
+_TILE_WARPS, _ROWS_OF_WARP, _ROUNDS = 8, 4, 4
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
@@ -65,10 +65,13 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
     streamed = plan_stream(groups, spec, device) if groups.length and groups.has("output") else None
     if streamed is not None:
         return streamed
-    shares = _shares(groups, _TILE_ROWS // _ROWS_OF_WARP, _ROWS_OF_WARP, 1)
-    shares["ENDS"] = _ends(groups, _TILE_ROWS * LANES, 1)
-    groups = groups.in_tiles(_TILE_ROWS * LANES * groups.chunk)
-    block = shares["WARPS"] * LANES
+    rows = _TILE_WARPS * _ROWS_OF_WARP
+    rounds = rounds_of(groups, rows * LANES * groups.chunk, _ROUNDS, device)
+    rows *= rounds
+    shares = {**_shares(groups, _TILE_WARPS, _ROWS_OF_WARP, 1), "ROUNDS": rounds}
+    shares["ENDS"] = _ends(groups, rows * LANES, 1)
+    groups = groups.in_tiles(rows * LANES * groups.chunk)
+    block = _TILE_WARPS * LANES
     return three_steps("lines", groups, spec, {**groups.constants(spec), **shares}, block, groups.count * groups.tiles)
 
 
@@ -106,6 +109,7 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "GROUP_ROWS": 1,
         "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
         "WARPS": warps,
+        "ROUNDS": 1,
         "ROWS": rows,
         "TEAMS": teams,
         "FINISHERS": LANES,

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import VECTOR_BYTES
-from cudml.plan.normalization_steps import operand_arguments, parameters, three_steps
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.normalization_steps import operand_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_strips
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.spec import Normalization
 
-LANES = 32
-
-#: What a thread holds of its columns.
+#: What a thread holds of its columns at a time, and how often in a tile, at the most.
 _SPAN_BYTES, _MOST_VALUES = 128, 64
+_ROUNDS = 4
 
 #: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block.
-_STRIP_BYTES, _LEAST_STRIP_BYTES = 256, 64
-_MOST_THREADS, _LEAST_THREADS = 512, 128
+_STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
+_THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
+
+#: Threads that shall fit a multiprocessor at a time: they have 64 registers each, or 80. Sums of rounds, and columns of
+#: halves, do not fit 64.
+_THREADS_OF_64, _THREADS_OF_80 = 1024, 768
+
+#: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
+_NARROW_ROW_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +37,30 @@ class Columns:
     span: int
     across: int
     spans: int
+    rounds: int
+    chunk: int
+
+    @property
+    def steps(self) -> int:
+        """Of a span."""
+        return self.span * self.chunk
+
+    @property
+    def tile(self) -> int:
+        """Steps of a block."""
+        return self.spans * self.rounds * self.steps
+
+    @property
+    def threads(self) -> int:
+        return self.across * self.spans
+
+    @property
+    def width(self) -> int:
+        return self.across * self.vector
 
 
-def columns_of(groups: Groups) -> Columns:
-    """How columns are shared out, and whether a block holds them whole."""
+def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
+    """How columns are shared out: whole to a block, or in tiles."""
     size, chunk = groups.source.dtype.itemsize, groups.chunk
     vector = _vector(groups)
     span = max(1, min(_SPAN_BYTES // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
@@ -42,39 +68,27 @@ def columns_of(groups: Groups) -> Columns:
         span //= 2
     spans = _power_of_two(math.ceil(groups.length / (span * chunk)))
     most, least = (max(1, nbytes // (vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
-    across = min(most, _power_of_two(math.ceil(groups.count / vector)))
-    while across > least and across * spans > _MOST_THREADS:
+    widest = across = min(most, _power_of_two(math.ceil(groups.count / vector)))
+    while across > least and across * spans > _THREADS:
         across //= 2
-    if across * spans > _MOST_THREADS:
-        across = min(most, _power_of_two(math.ceil(groups.count / vector)))
-        spans = _MOST_THREADS // across
-    across = max(across, _LEAST_THREADS // spans)
-    return Columns(vector, span, across, spans)
+    if across * spans <= _MOST_THREADS:
+        return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
+    spans = max(1, _THREADS // widest)
+    elements = widest * vector * spans * span * chunk
+    return Columns(vector, span, widest, spans, rounds_of(groups, elements, _ROUNDS, device), chunk)
 
 
 def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The launches for groups that lie side by side."""
-    chosen = columns_of(groups)
-    constants = {
-        **groups.constants(spec),
-        **{name.upper(): value for name, value in asdict(chosen).items()},
-        "INPUT_PACKED": groups.packed_columns("input", chosen.vector),
-        "OUTPUT_PACKED": groups.packed_columns("output", chosen.vector),
-        "SCALE_ACROSS": groups.differs_across("scale"),
-        "BIAS_ACROSS": groups.differs_across("bias"),
-        "FINISHERS": LANES,
-        "RESIDENT": 1,
-        "EARLY": 1,
-    }
-    tile = chosen.spans * chosen.span * groups.chunk
-    strips, block = math.ceil(groups.count / (chosen.across * chosen.vector)), chosen.across * chosen.spans
-    if groups.length > tile:
+    chosen = columns_of(groups, device)
+    strips = math.ceil(groups.count / chosen.width)
+    if groups.length > chosen.tile:
         streamed = plan_strips(groups, spec, device) if groups.has("output") else None
         if streamed is not None:
             return streamed
-        groups = groups.in_tiles(tile)
-        constants |= {"INDEX": groups.constants(spec)["INDEX"]}
-        return three_steps("columns", groups, spec, constants, block, strips * groups.tiles)
+        groups = groups.in_tiles(chosen.tile)
+        constants = _constants(groups, spec, chosen)
+        return three_steps("columns", groups, spec, constants, chosen.threads, strips * groups.tiles)
     arguments = (
         Pointer("input"),
         Pointer("output"),
@@ -84,8 +98,45 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
         groups.geometry,
         parameters(groups, spec),
     )
-    launch = Launch("normalize_columns", strips, block, arguments)
-    return Plan("normalization_columns.cu", constants_of(**constants), (launch,))
+    launch = Launch("normalize_columns", strips, chosen.threads, arguments)
+    return Plan("normalization_columns.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
+
+
+def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str, str | int | bool]:
+    packed = {f"{name.upper()}_PACKED": groups.packed_columns(name, chosen.vector) for name in ("input", "output")}
+    own: dict[str, str | int | bool] = {}
+    for name in ("scale", "bias"):
+        across = groups.differs_across(name)
+        own[f"{name.upper()}_ACROSS"] = across
+        own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
+    resident = _THREADS_OF_64 if not groups.tile and groups.source.dtype.itemsize == 4 else _THREADS_OF_80
+    return {
+        **groups.constants(spec),
+        "VECTOR": chosen.vector,
+        "SPAN": chosen.span,
+        "ACROSS": chosen.across,
+        "SPANS": chosen.spans,
+        "ROUNDS": chosen.rounds,
+        **packed,
+        **own,
+        "INPUT_ROW": _narrow_row(groups, "input", chosen),
+        "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
+        "FINISHERS": 1,
+        "WHOLE": groups.count % chosen.width == 0 and groups.length % chosen.tile == 0,
+        "RESIDENT": max(1, resident // chosen.threads),
+        "EARLY": 0,
+    }
+
+
+def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
+    """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense."""
+    layout = groups.arrays.get(name)
+    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _THREADS:
+        return 0
+    row = groups.count * layout.dtype.itemsize
+    dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
+    aligned = layout.alignment % VECTOR_BYTES == 0 and chosen.steps * row % VECTOR_BYTES == 0
+    return row if dense and aligned and row < _NARROW_ROW_BYTES and groups.count <= chosen.width else 0
 
 
 def _vector(groups: Groups) -> int:

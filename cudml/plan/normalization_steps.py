@@ -6,15 +6,17 @@ import math
 
 import numpy as np
 
+from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
 
-LANES = 32
-
-#: Tiles of a group whose sums a warp adds up; of more, as many threads as fit in a block.
-_TILES_OF_WARP = 256
+#: Threads that finish a group: one for so many tiles, whose sums it loads at a time, as far as they fit in a block.
+_TILES_OF_THREAD = 8  # kernels/normalization.cuh: AT_ONCE
 _MOST_THREADS = 1024
+
+#: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
+_LEAST_TILES = 16
 
 _SUMS_BYTES = 16  # kernels/normalization.cuh: struct Sums
 _NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
@@ -43,13 +45,26 @@ def operand_arguments() -> tuple[Argument, ...]:
     return (Pointer("scale"), Pointer("bias"), Scalar("scale", double), Scalar("bias", double))
 
 
+def power_of_two(n: int) -> int:
+    """The smallest that is not less than n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties) -> int:
+    """How often a block loads so many elements in a tile: less than `most` where that leaves too few tiles."""
+    rounds = most
+    while rounds > 1 and groups.count * groups.length < _LEAST_TILES * device.multiprocessors * elements * rounds:
+        rounds //= 2
+    return rounds
+
+
 def three_steps(
     kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, blocks: int
 ) -> Plan:
     """The sums of all tiles, the statistics of all groups, and every tile again."""
     sums, normalizers = Workspace(0), Workspace(groups.count * groups.tiles * _SUMS_BYTES)
     source, geometry, numbers = Pointer("input"), groups.geometry, parameters(groups, spec)
-    finishers = LANES if groups.tiles <= _TILES_OF_WARP else _MOST_THREADS
+    finishers = min(_MOST_THREADS, power_of_two(math.ceil(groups.tiles / _TILES_OF_THREAD)))
     threads = max(256, finishers)
     finish = (source, sums, normalizers, Pointer("mean"), Pointer("variance"), geometry, numbers)
     launches = [Launch(f"finish_{kind}", math.ceil(groups.count * finishers / threads), threads, finish)]
