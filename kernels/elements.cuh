@@ -151,9 +151,9 @@ __device__ inline void widen_pair(unsigned word, float& low, float& high, const 
     high = bits_as_float(word & 0xffff0000u);
 }
 
-// The elements of a pack, as the type that they are computed in or another. Halves are widened anew each time: kept from one
-// time to the next they would take twice the registers.
-template <typename To, typename T, int COUNT>
+// The elements of a pack, as the type that they are computed in or another. ANEW: halves are not kept widened since they
+// were widened before, which would take twice the registers.
+template <bool ANEW = false, typename To, typename T, int COUNT>
 __device__ void unpack(const Pack<T, COUNT>& pack, To (&value)[COUNT]) {
     if constexpr (!IsSame<T, typename ComputedIn<T>::type>::value && COUNT % 2 == 0) {
         union Pairs {
@@ -165,7 +165,7 @@ __device__ void unpack(const Pack<T, COUNT>& pack, To (&value)[COUNT]) {
 #pragma unroll
         for (int i = 0; i < COUNT / 2; i++) {
             float low, high;
-            widen_pair(hidden(pairs.word[i]), low, high, static_cast<const T*>(nullptr));
+            widen_pair(ANEW ? hidden(pairs.word[i]) : pairs.word[i], low, high, static_cast<const T*>(nullptr));
             value[2 * i] = low;
             value[2 * i + 1] = high;
         }

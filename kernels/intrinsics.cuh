@@ -16,7 +16,7 @@ __device__ inline unsigned long long double_as_bits(double x) {
 
 // The same word, of which the compiler does not know what it computed from it before.
 __device__ inline unsigned hidden(unsigned word) {
-    asm volatile("" : "+r"(word));
+    asm("" : "+r"(word));
     return word;
 }
 

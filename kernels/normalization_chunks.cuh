@@ -78,7 +78,7 @@ __device__ void store_chunk(const Arrays& group, const Geometry& g, Index number
 __device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer, const Operands<CHUNK>& operands,
                              const Parameters& p) {
     Compute y[CHUNK];
-    unpack(chunk, y);
+    unpack<true>(chunk, y);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) y[j] = normalizer.apply(y[j]);
     operands.finish(y, p);

@@ -5,7 +5,7 @@
 // multiprocessor. Columns of up to SPANS spans are read once. Longer ones are cut into tiles and read twice, as in
 // normalization_lines.cu; a thread of a tile has ROUNDS spans, one after the other.
 //
-// Constants that the plan sets, beside those of normalization.cuh:
+// Constants that the plan sets, beside those of normalization_tiles.cuh:
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
@@ -18,8 +18,7 @@
 //                                   aligned
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
 //     EARLY           1: scale and bias are loaded together with the input; 0: when the statistics are known
-//     FINISHERS       threads that finish the statistics of a group of several tiles
-#include "normalization.cuh"
+#include "normalization_tiles.cuh"
 
 constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * CHUNK;
 constexpr int TOGETHER = ACROSS < LANES ? LANES / ACROSS : 1;  // spans of a column that a warp has at a time

@@ -8,7 +8,7 @@
 // Larger groups are cut into tiles and read twice: the sums of all tiles, the statistics of all groups, then every
 // tile again, from the last to the first, which the cache still holds.
 //
-// Constants that the plan sets, beside those of normalization_chunks.cuh:
+// Constants that the plan sets, beside those of normalization_chunks.cuh and normalization_tiles.cuh:
 //     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
 //     LENGTH          elements of such a group; 0 otherwise
 //     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
@@ -17,8 +17,8 @@
 //     ROUNDS          so many times these rows does a warp work on in a tile, a power of two
 //     TEAMS           such groups or tiles, or warps with short groups, that a block works on
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
-//     FINISHERS       threads that finish the statistics of a group of several tiles
 #include "normalization_chunks.cuh"
+#include "normalization_tiles.cuh"
 
 constexpr int BLOCK = TEAMS * WARPS * LANES;
 constexpr bool SPREAD = !INPUT_PACKED || !OUTPUT_PACKED;

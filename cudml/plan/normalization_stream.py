@@ -199,7 +199,7 @@ def _plan(
     )
     launch = Launch(kernel, blocks, ring.threads, arguments, shared_bytes, cooperative=True)
     manned = {name.upper(): value for name, value in asdict(ring).items()}
-    narrow = {"INDEX": "int" if index.itemsize == 4 else "long long", "FINISHERS": LANES}
+    narrow = {"INDEX": "int" if index.itemsize == 4 else "long long"}
     return Plan(source, constants_of(**{**constants, **manned, **narrow}), (launch,), scratch_bytes=8 * words)
 
 
