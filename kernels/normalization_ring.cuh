@@ -103,7 +103,7 @@ struct Work {
 
     template <int STRIDE> __device__ Unit unit(const Turn<STRIDE>& turn, int i) const {
         const Index begin = (turn.piece * PIECE + i) * UNIT, left = g.length - begin;
-        return {turn.visit(i), left < 0 ? 0 : left < UNIT ? static_cast<int>(left) : static_cast<int>(UNIT), begin};
+        return {turn.visit(i), up_to(left, static_cast<int>(UNIT)), begin};
     }
 
     // The first group of a bundle, and how many there are.
