@@ -20,8 +20,11 @@
 // A folder waits for nothing but bundles that are finished before its own.
 //
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
-// then stay in the cache; the epoch tells their turns apart. A block has at most two rings of units that another still
-// needs or has already: so a slot comes round when nobody waits for what it had.
+// then stay in the cache; the epoch tells their turns apart. A slot must not come round before all who share the bundle
+// have read what it had. Two blocks that share all their bundles are at most two rings of units apart: the first has
+// loaded at most a ring more than it has finished, and so had the other when it published what finished that. Therefore
+// it is always the same blocks that share a bundle, all of them if it has a piece for each; where a bundle has fewer
+// pieces than there are blocks, their number is a multiple of the pieces, and that of the slots of the bundles at a time.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     COLUMNS                                             groups of a bundle
@@ -171,6 +174,7 @@ __device__ Sums fold(const Slot& slot, Index pieces, int column, Index first, In
             const Index number = round * AT_ONCE + k, piece = first + number;
             from[k] = number < count && piece < pieces ? slot.sums(column, piece) : nullptr;
         }
+        if (round == 0) await_first(from[0], slot.epoch);
         await(from, sums, slot.epoch, Sums{}, slot.sums_apart);
         total = over_rounds.next(round, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
     }

@@ -167,6 +167,7 @@ __device__ void await_columns(const Work& work, int awaiter) {
             const int column = k * LANES + lane_index();
             from[k] = column < width ? slot.normal(column) : nullptr;
         }
+        await_first(from[0], slot.epoch);
         await(from, normal, slot.epoch, Normal{}, COLUMNS);
         work.fence();
         for (int i = 0; i < PIECE; i++) {

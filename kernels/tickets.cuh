@@ -61,6 +61,12 @@ template <typename Item> __device__ void publish(Word* to, Item item, unsigned e
     }
 }
 
+// Waits for one word of each lane, or none: who may have to wait for long begins with this, and asks for the rest then.
+__device__ inline void await_first(const Word* from, unsigned epoch) {
+    while (__any_sync(ALL_LANES, from && static_cast<unsigned>(load_relaxed(from) >> 32) != epoch)) {
+    }
+}
+
 // Waits for what was published at each of the places, of which some may be null, and stand for `nothing`.
 template <int COUNT, typename Item>
 __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Item nothing,

@@ -35,8 +35,11 @@ _NORMALIZERS = 8
 #: Strips of columns: how wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
 
-#: Blocks that may be left idle so that each of the others has the same piece of every bundle.
+#: The part of all blocks that may as well be idle: fewer and larger pieces are worth that.
 _MOST_IDLE = 1 / 32
+
+#: The part of all blocks that has to be busy so that none needs two pieces of a bundle.
+_LEAST_BUSY = 0.9
 
 #: Shared memory: of a stage the gates, what adders leave of it, and everything else of a block.
 _GATES_BYTES, _SHIFT_BYTES, _OTHER_BYTES = 32, 16, 160
@@ -138,27 +141,34 @@ def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
 
 
 def _piece(cut: Cut, stages: int, device: DeviceProperties) -> int | None:
-    """Units of a piece: as many as it takes so that every block has one piece of a bundle, if the ring holds that.
+    """Units of a piece: as few as leave nearly no block idle, and none with two pieces of a bundle if that can be.
 
     So there are few sums to await, and a bundle takes no longer to load than its share of all blocks takes.
     """
     blocks = device.multiprocessors
-    piece = 1
-    while piece * blocks < cut.units:
-        piece *= 2
-    while piece and piece * math.ceil(math.ceil(cut.units / piece) / blocks) > stages:
-        piece //= 2
-    return piece if stages >= 2 and piece else None
+
+    def merit(piece: int) -> tuple[bool, float, int]:
+        pieces = math.ceil(cut.units / piece)
+        busy = _blocks(cut, pieces, device) / blocks * cut.units / (pieces * piece)
+        return pieces <= blocks and busy >= _LEAST_BUSY, min(busy, 1 - _MOST_IDLE), -piece
+
+    sizes = [2**i for i in range(5) if 2**i * math.ceil(math.ceil(cut.units / 2**i) / blocks) <= stages]
+    return max(sizes, key=merit) if stages >= 2 and sizes else None
 
 
 def _blocks(cut: Cut, pieces: int, device: DeviceProperties) -> int:
-    """All multiprocessors have one, or nearly all, if then each has the same piece of every bundle.
+    """As many as have pieces of whole bundles, so that the same blocks always share one; all of them if none has one.
 
-    Its scale and bias stay in registers then, or at least in the near half of the cache.
+    Scale and bias stay in a block's registers then, or at least in the near half of the cache.
     """
-    blocks = min(device.multiprocessors, cut.bundles * pieces)
-    even = blocks // pieces * pieces
-    return even if even >= (1 - _MOST_IDLE) * blocks else blocks
+    blocks = device.multiprocessors
+    return min(blocks // pieces, cut.bundles) * pieces if pieces <= blocks else blocks
+
+
+def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring) -> int:
+    """Bundles whose sums have room: kernels/normalization_ring.cuh says how far a block is ahead of another at most."""
+    turns = 2 * math.ceil(ring.stages / ring.piece) + 1
+    return min(cut.bundles, turns * (blocks // pieces) if pieces <= blocks else turns * blocks // pieces + 3)
 
 
 def _plan(
@@ -177,8 +187,7 @@ def _plan(
     able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.source.dtype.name in _FLOATS
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
-    turns = math.ceil(2 * ring.stages / ring.piece) + 1
-    slots = min(cut.bundles, turns * blocks // pieces + 3)
+    slots = _slots(cut, pieces, blocks, ring)
     words = 1 + slots * ring.columns * (pieces * _SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0))
     counts = (
         words,
