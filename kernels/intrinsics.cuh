@@ -165,6 +165,11 @@ __device__ inline unsigned load_acquire_block(const unsigned* address) {
     return word;
 }
 
+// Like __threadfence(), but for the one order of all fences in the whole GPU, which takes longer.
+__device__ inline void fence_device() {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
 // A store of what nobody reads soon: it leaves the cache before anything else does.
 template <typename T> __device__ inline void store_streaming(T* address, const T& value) {
     union Words {

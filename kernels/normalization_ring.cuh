@@ -131,7 +131,7 @@ struct Work {
 
     // In place, the first element of a group is read by all before its block stores to it: what is published says so.
     __device__ void fence() const {
-        if (in_place) __threadfence();
+        if (in_place) fence_device();
     }
 };
 
@@ -146,6 +146,18 @@ __device__ int use_of(int visit) { return visit / STAGES; }
 
 __device__ void await_emptied(const Work& work, int visit) {
     if (visit >= STAGES) work.stage(visit).emptied.wait(use_of(visit) - 1);
+}
+
+// Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
+// leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
+// until they are there. Before `unit` is normalized.
+template <int STRIDE> __device__ void let_loads_pass(const Work& work, const Turn<STRIDE>& turn, const Unit& unit) {
+    if constexpr (2 * PIECE > STAGES) {
+        Turn<STRIDE> next = turn;
+        next.advance();
+        const int last = next.visit(PIECE - 1);
+        if (next.exists() && unit.visit > last - STAGES) work.stage(last).full.wait(use_of(last));
+    }
 }
 
 // By all lanes of a warp.

@@ -226,6 +226,8 @@ __device__ void fold_pieces(const Work& work, Parts (&parts)[STAGES], int folder
 // ---------------------------------------------------------------------------------------------------------------------
 // Normalizers: each has some neighbouring rows of every unit.
 
+static_assert(UNIT_ROWS % NORMALIZERS == 0 && UNIT_ROWS % ADDERS == 0, "rows are shared out evenly");
+
 constexpr int ROWS = UNIT_ROWS / NORMALIZERS, AT_ONCE = ROWS < 4 ? ROWS : 4;
 
 // Scale and bias of the rows that a warp normalizes at once. They stay in registers while units of the same place in
@@ -282,6 +284,7 @@ __device__ void normalize_units(const Work& work, int normalizer) {
                 if (first == begin) {
                     stage.full.wait(use_of(unit.visit));  // known by now; this wait shows what the copies wrote
                     stage.ready.wait(use_of(unit.visit));
+                    let_loads_pass(work, turn, unit);
                 }
                 if (unit.count == UNIT) normalize_rows<true>(work, buffer, group, from, unit, first, operands);
                 else normalize_rows<false>(work, buffer, group, from, unit, first, operands);

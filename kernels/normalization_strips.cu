@@ -266,6 +266,7 @@ __device__ void normalize_units(const Work& work, int normalizer) {
             Stage& stage = work.stage(unit.visit);
             stage.full.wait(use_of(unit.visit));  // known by now, but it is this wait that shows what the copies wrote
             stage.ready.wait(use_of(unit.visit));
+            let_loads_pass(work, turn, unit);
             Normal normal[VECTOR];
 #pragma unroll
             for (int v = 0; v < VECTOR; v++) normal[v] = stage.normal[place + v];

@@ -180,6 +180,9 @@ def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any 
 #: With room for a group of more units than a warp has lanes.
 ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
 
+#: With room for pieces of strips, which are larger.
+STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10)
+
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
@@ -486,14 +489,14 @@ STREAMS = [
 ]
 
 STRIPS = [
-    normalization("strips", (1100, 100), np.float32, (0,)),
-    normalization("strips in place", (1100, 68), np.float32, (0,), out="same"),
-    normalization("strips of halves", (1100, 128), np.float16, (0,)),
-    normalization("strips of more halves", (1800, 136), np.float16, (0,)),
-    normalization("strips of doubles", (1100, 32), np.float64, (0,)),
-    normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2)),
-    normalization("strips of every second step", (1100, 2, 36), np.float32, (0,)),
-    affine("batch norm in strips", (1300, 64), "batch_norm"),
+    normalization("strips", (1100, 100), np.float32, (0,), device=STRIPS_GPU),
+    normalization("strips in place", (1100, 68), np.float32, (0,), out="same", device=STRIPS_GPU),
+    normalization("strips of halves", (1100, 128), np.float16, (0,), device=STRIPS_GPU),
+    normalization("strips of more halves", (1800, 136), np.float16, (0,), device=STRIPS_GPU),
+    normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
+    normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
+    normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),
+    affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -298,19 +298,34 @@ def test_kernels_of_a_normalization(shape, axes, expected):
 
 
 @pytest.mark.parametrize(
-    ("shape", "axes"), [((64, 2**22), (1,)), ((64, 256, 128, 128), (0, 2, 3)), ((65536, 4096), (0,))]
+    ("shape", "axes"),
+    [
+        ((64, 2**22), (1,)),
+        ((64, 256, 128, 128), (0, 2, 3)),
+        ((4096, 65536), (0,)),
+        ((100, 70 * 4096), (1,)),
+        ((90, 140 * 4096 - 8), (1,)),
+        ((3, 10**6), (1,)),
+    ],
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dtype):
-    narrow = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
-    plan = make_plan(Normalization(axes), {"input": layout(narrow, dtype), "output": layout(narrow, dtype)})
+    """Of a bundle each block has what its ring holds, and no slot comes round before all have read what it had."""
+    shape = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
+    plan = make_plan(Normalization(axes), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
     [launch], stages = plan.launches, int(constants(plan)["STAGES"])
     bundles, pieces, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
     piece = int(constants(plan)["PIECE"])
+    turns = 2 * math.ceil(stages / piece) + 1
     assert launch.cooperative
     assert launch.grid <= H200.multiprocessors
     assert piece * math.ceil(pieces / launch.grid) <= stages
-    assert slots >= min(bundles, (math.ceil(2 * stages / piece) + 1) * launch.grid / pieces + 2)
+    if pieces > launch.grid:
+        assert slots >= min(bundles, turns * launch.grid / pieces + 2)
+    else:
+        teams, rest = divmod(launch.grid, pieces)
+        assert rest == 0
+        assert slots == bundles or (slots % teams == 0 and slots >= turns * teams)
     assert launch.shared_bytes <= H200.shared_bytes_per_block
 
 

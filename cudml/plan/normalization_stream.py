@@ -27,10 +27,15 @@ _MOST_STAGES = 16
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
 _LEAST_RUN_BYTES = 2048
 
-_ORDINARY_LOADERS, _COPIERS = 8, 4
+#: How the line is manned, for groups and for strips: what was the fastest of some dozens on an H200. More folders or
+#: awaiters would ask for so much that the others come late.
+_ORDINARY_LOADERS, _COPIERS = 8, 2
 _ADDERS, _TEAMS = 8, 2
-_FOLDERS, _AWAITERS = 6, 2
-_NORMALIZERS = 8
+_FOLDERS, _AWAITERS = 2, 1
+_NORMALIZERS, _STRIP_NORMALIZERS = 8, 6
+
+#: Units of a piece of a strip, at least: each column has a sum of its own to publish.
+_LEAST_STRIP_PIECE = 4
 
 #: Strips of columns: how wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
@@ -86,7 +91,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
     stages = _stages(device, stage_bytes + beside, buffers)
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    piece = _piece(cut, stages, device)
+    piece = _piece(cut, 1, stages, device)
     if piece is None:
         return None
     loaders, folders = 1 if bulk else _ORDINARY_LOADERS, min(_FOLDERS, stages // piece)
@@ -114,11 +119,12 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     stages = _stages(device, stage_bytes + _GATES_BYTES + columns * 4 * groups.normal_words, 0)
     across = math.ceil(inner / columns)
     cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
-    piece = _piece(cut, stages, device)
+    piece = _piece(
+        cut, _LEAST_STRIP_PIECE, stages // 2, device
+    )  # of two strips one can wait: else three steps are faster
     if piece is None:
         return None
-    most = stages // piece
-    hands = (_COPIERS, _TEAMS * vector, min(_FOLDERS, most), min(_AWAITERS, most), _NORMALIZERS)
+    hands = (_COPIERS, _TEAMS * vector, _FOLDERS, _AWAITERS, _STRIP_NORMALIZERS)
     ring = Ring(columns, piece, stages, *hands)
     constants = {
         **groups.constants(spec),
@@ -140,7 +146,7 @@ def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
     return min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - _OTHER_BYTES) // of_stage)
 
 
-def _piece(cut: Cut, stages: int, device: DeviceProperties) -> int | None:
+def _piece(cut: Cut, least: int, stages: int, device: DeviceProperties) -> int | None:
     """Units of a piece: as few as leave nearly no block idle, and none with two pieces of a bundle if that can be.
 
     So there are few sums to await, and a bundle takes no longer to load than its share of all blocks takes.
@@ -152,7 +158,9 @@ def _piece(cut: Cut, stages: int, device: DeviceProperties) -> int | None:
         busy = _blocks(cut, pieces, device) / blocks * cut.units / (pieces * piece)
         return pieces <= blocks and busy >= _LEAST_BUSY, min(busy, 1 - _MOST_IDLE), -piece
 
-    sizes = [2**i for i in range(5) if 2**i * math.ceil(math.ceil(cut.units / 2**i) / blocks) <= stages]
+    sizes = [
+        2**i for i in range(5) if 2**i >= least and 2**i * math.ceil(math.ceil(cut.units / 2**i) / blocks) <= stages
+    ]
     return max(sizes, key=merit) if stages >= 2 and sizes else None
 
 
