@@ -17,7 +17,6 @@
 //     SCALE_PACKED, BIAS_PACKED     those of VECTOR columns, or of the CHUNK steps that columns share, lie dense and
 //                                   aligned
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
-//     EARLY           1: scale and bias are loaded together with the input; 0: when the statistics are known
 #include "normalization_tiles.cuh"
 
 constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * CHUNK;
@@ -370,7 +369,6 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     span.load<true>(warp_rows, column.input, g, place);
     const Elements first = load_elements(column.input, g);
     SpanOperands operands;
-    if (EARLY) operands.load(column, g, place);
     Sums sums[VECTOR];
     span.sum(first, sums);
     sum_over_warp(sums);
@@ -389,7 +387,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     }
     __syncthreads();  // by now all was read, so the output may be the input
     if (!output) return;
-    if (!EARLY) operands.load(column, g, place);
+    operands.load(column, g, place);
     span.store(warp_rows, column.output, g, place, normalizers, operands, p);
 }
 

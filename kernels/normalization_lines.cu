@@ -205,21 +205,12 @@ __device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LAN
 
 struct Rows {
     Chunk chunk[ROWS];
-    Operands<CHUNK> operands[ROWS];
 
     // `begin` is where the tile begins.
     __device__ void load(const Arrays& group, const Geometry& g, Index begin, Index end) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             load_row(group, g, begin + first_of_row(r), end, chunk[r]);
-        }
-    }
-
-    __device__ void load_operands(const Arrays& group, const Geometry& g, Index begin, Index end) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            operands[r].load_once(group);
-            ::load_operands(group, g, begin + first_of_row(r) + lane_index() * CHUNK, end, operands[r]);
         }
     }
 
@@ -241,13 +232,24 @@ struct Rows {
         return lane_sum<ROWS>(row_aggregates(sums));
     }
 
+    // Scale and bias of a few rows at a time, so that 64 registers do.
     __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g,
                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, Index end) {
+        constexpr int AT_ONCE = ROWS < 4 ? ROWS : 4;
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const Index first = begin + first_of_row(r);
-            Result result = normalized(chunk[r], normalizer, operands[r], p);
-            store_row(buffer, group, g, first, end, result);
+        for (int batch = 0; batch < ROWS; batch += AT_ONCE) {
+            Operands<CHUNK> operands[AT_ONCE];
+#pragma unroll
+            for (int r = 0; r < AT_ONCE; r++) {
+                const Index number = begin + first_of_row(batch + r) + lane_index() * CHUNK;
+                operands[r].load_once(group);
+                load_operands(group, g, number, end, operands[r]);
+            }
+#pragma unroll
+            for (int r = 0; r < AT_ONCE; r++) {
+                Result result = normalized(chunk[batch + r], normalizer, operands[r], p);
+                store_row(buffer, group, g, begin + first_of_row(batch + r), end, result);
+            }
         }
     }
 };
@@ -284,7 +286,6 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     const Moments moments = moments_of(sums, shift.value, p);
     if (mean && exists && first_of_row(0) == 0 && lane_index() == 0) store_moments(group, moments, p);
     if (!output) return;
-    rows.load_operands(group, g, 0, end);  // not earlier: 64 registers, and so more blocks, are worth more
     rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
 }
 
@@ -344,7 +345,6 @@ apply_lines(const char* input, char* output, const char* scale, const char* bias
     for (int round = 0; round < ROUNDS; round++) {
         Rows rows;
         rows.load(group, g, work.begin, g.length);
-        rows.load_operands(group, g, work.begin, g.length);
         rows.gather(buffer);
         rows.store(buffer, group, g, normalizer, p, work.begin, g.length);
         work.next_round();

@@ -30,7 +30,7 @@ LINE_ROWS = ((64, 4), (128, 8))
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_MORE = 1024, 512
 
 #: For groups that are larger: warps that share a tile, rows that each of them holds at a time, and how often at most.
-_TILE_WARPS, _ROWS_OF_WARP, _ROUNDS = 8, 4, 4
+_TILE_WARPS, _ROWS_OF_WARP, _ROUNDS = 16, 8, 2
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:

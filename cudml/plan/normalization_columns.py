@@ -17,13 +17,12 @@ from cudml.plan.spec import Normalization
 _SPAN_BYTES, _MOST_VALUES = 128, 64
 _ROUNDS = 4
 
-#: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block.
-_STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
-_THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
+#: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block; how wide in tiles.
+_STRIP_BYTES, _LEAST_STRIP_BYTES, _TILE_STRIP_BYTES = 128, 64, 256
+_THREADS, _MOST_THREADS, _LEAST_THREADS, _TILE_THREADS = 256, 512, 128, 256
 
-#: Threads that shall fit a multiprocessor at a time: they have 64 registers each, or 80. Sums of rounds, and columns of
-#: halves, do not fit 64.
-_THREADS_OF_64, _THREADS_OF_80 = 1024, 768
+#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
+_RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
 
 #: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
 _NARROW_ROW_BYTES = 128
@@ -68,12 +67,13 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
         span //= 2
     spans = _power_of_two(math.ceil(groups.length / (span * chunk)))
     most, least = (max(1, nbytes // (vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
-    widest = across = min(most, _power_of_two(math.ceil(groups.count / vector)))
+    across = min(most, _power_of_two(math.ceil(groups.count / vector)))
     while across > least and across * spans > _THREADS:
         across //= 2
     if across * spans <= _MOST_THREADS:
         return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
-    spans = max(1, _THREADS // widest)
+    widest = min(max(1, _TILE_STRIP_BYTES // (vector * size)), _power_of_two(math.ceil(groups.count / vector)))
+    spans = max(1, _TILE_THREADS // widest)
     elements = widest * vector * spans * span * chunk
     return Columns(vector, span, widest, spans, rounds_of(groups, elements, _ROUNDS, device), chunk)
 
@@ -109,7 +109,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         across = groups.differs_across(name)
         own[f"{name.upper()}_ACROSS"] = across
         own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
-    resident = _THREADS_OF_64 if not groups.tile and groups.source.dtype.itemsize == 4 else _THREADS_OF_80
+    resident = _RESIDENT_THREADS_OF_TILES if groups.tile else _RESIDENT_THREADS
     return {
         **groups.constants(spec),
         "VECTOR": chosen.vector,
@@ -124,14 +124,13 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "FINISHERS": 1,
         "WHOLE": groups.count % chosen.width == 0 and groups.length % chosen.tile == 0,
         "RESIDENT": max(1, resident // chosen.threads),
-        "EARLY": 0,
     }
 
 
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
     """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense."""
     layout = groups.arrays.get(name)
-    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _THREADS:
+    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _TILE_THREADS:
         return 0
     row = groups.count * layout.dtype.itemsize
     dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
