@@ -18,16 +18,15 @@ LANES = 32
 #: Warps of a block, at least.
 _LEAST_WARPS, _WARPS_OF_SHORT_GROUPS = 4, 2
 
-#: Rows of 32 chunks that a warp holds of groups that it need not share; of halves more, whose statistics take as long
-#: for twice as many elements. The most rows of such a group.
-_SHORT_ROWS, _SHORT_ROWS_OF_HALVES, _MOST_SHORT_ROWS = 4, 8, 4
+#: Rows of 32 chunks that a warp holds of groups that it need not share, and the most rows of such a group.
+_SHORT_ROWS, _MOST_SHORT_ROWS = 4, 4
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows.
 LINE_ROWS = ((64, 4), (128, 8))
 
-#: Threads of all blocks that shall fit a multiprocessor: few enough for 64 registers each. Where a warp has more rows,
-#: or computes in double, for 128.
-_RESIDENT_THREADS, _RESIDENT_THREADS_OF_MORE = 1024, 512
+#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments alone, 64
+#: usually, 80 for whole groups of float32 in a warp, 128 for what is computed in double.
+_THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1280, 1024, 768, 512
 
 #: For groups that are larger: warps that share a tile, rows that each of them holds at a time, and how often at most.
 _TILE_WARPS, _ROWS_OF_WARP, _ROUNDS = 16, 8, 2
@@ -78,12 +77,12 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
 def _plan_short(groups: Groups, spec: Normalization, chunks: int, rows: int) -> Plan:
     """A group or several for each warp."""
     lanes, group_rows = min(LANES, _power_of_two(chunks)), _power_of_two(rows)
-    most = _SHORT_ROWS_OF_HALVES if groups.source.dtype.itemsize <= 2 else _SHORT_ROWS
-    held = min(most, lanes) if groups.packed("input") else _SHORT_ROWS
+    held = min(_SHORT_ROWS, lanes) if groups.packed("input") else _SHORT_ROWS
     groups_of_warp = held // group_rows * (LANES // lanes)
     shares = {
         **_shares(groups, 1, held, _WARPS_OF_SHORT_GROUPS),
-        "RESIDENT": _RESIDENT_THREADS_OF_MORE // (_WARPS_OF_SHORT_GROUPS * LANES),
+        "RESIDENT": _resident(groups, _THREADS_OF_80 if groups.source.dtype.itemsize == 4 else _THREADS_OF_64)
+        // (_WARPS_OF_SHORT_GROUPS * LANES),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
@@ -101,7 +100,6 @@ def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
 
 def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]:
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    threads = _RESIDENT_THREADS_OF_MORE if groups.is_double else _RESIDENT_THREADS
     return {
         **packed,
         "LINE_LANES": LANES,
@@ -113,8 +111,15 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "ROWS": rows,
         "TEAMS": teams,
         "FINISHERS": LANES,
-        "RESIDENT": max(1, threads // (teams * warps * LANES)),
+        "RESIDENT": max(1, _resident(groups, _THREADS_OF_64) // (teams * warps * LANES)),
     }
+
+
+def _resident(groups: Groups, threads: int) -> int:
+    """Threads that shall fit a multiprocessor, `threads` of them for the usual normalization."""
+    if groups.is_double:
+        return _THREADS_OF_128
+    return threads if groups.has("output") else _THREADS_OF_48
 
 
 def _power_of_two(n: int) -> int:

@@ -19,7 +19,7 @@ _ROUNDS = 4
 
 #: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block; how wide in tiles.
 _STRIP_BYTES, _LEAST_STRIP_BYTES, _TILE_STRIP_BYTES = 128, 64, 256
-_THREADS, _MOST_THREADS, _LEAST_THREADS, _TILE_THREADS = 256, 512, 128, 256
+_THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 
 #: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
@@ -73,7 +73,8 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     if across * spans <= _MOST_THREADS:
         return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
     widest = min(max(1, _TILE_STRIP_BYTES // (vector * size)), _power_of_two(math.ceil(groups.count / vector)))
-    spans = max(1, _TILE_THREADS // widest)
+    threads = _THREADS if groups.count * size < _NARROW_ROW_BYTES else _MOST_THREADS
+    spans = max(1, threads // widest)
     elements = widest * vector * spans * span * chunk
     return Columns(vector, span, widest, spans, rounds_of(groups, elements, _ROUNDS, device), chunk)
 
@@ -130,7 +131,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
     """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense."""
     layout = groups.arrays.get(name)
-    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _TILE_THREADS:
+    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _THREADS:
         return 0
     row = groups.count * layout.dtype.itemsize
     dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
