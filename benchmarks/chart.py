@@ -1,4 +1,4 @@
-"""Draws the charts beside every file of results: `python -m benchmarks.chart`. Here that of the scans.
+"""Draws the charts beside every file of results: `python -m benchmarks.chart`. Here those of scans and normalizations.
 
 A row for each group of cases, in it a lane for each library, in it a dot for each case. The same results give the
 same bytes.
@@ -12,7 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from benchmarks import host_chart, scan
+from benchmarks import host_chart, normalization, scan
+from benchmarks.case import Case
 from benchmarks.report import name_of
 from benchmarks.svg import WIDTH, page
 
@@ -21,17 +22,27 @@ FOLDER = Path(__file__).resolve().parent / "results"
 #: By group and by library, the percentages of all cases.
 Figures = dict[str, dict[str, list[float]]]
 
-_LIBRARIES = {"cudml": "#1a7f37", "cub": "#8250df", "torch": "#d4622a", "cupy": "#57606a"}
-_NAMES = {"cudml": "cudml", "cub": "CUB", "torch": "torch", "cupy": "CuPy"}
+_LIBRARIES = {
+    "cudml": "#1a7f37",
+    "cub": "#8250df",
+    "torch_compile": "#0969da",
+    "torch": "#d4622a",
+    "cupy": "#57606a",
+}
+_NAMES = {"cudml": "cudml", "cub": "CUB", "torch_compile": "torch.compile", "torch": "torch", "cupy": "CuPy"}
+
+#: What the files are named after, beside the results, the cases, and the title.
+CHARTS = (("", scan.CASES, "Scans"), ("-normalization", normalization.CASES, "Normalizations"))
 
 _LEFT, _RIGHT = 170, 20
 _TOP, _BOTTOM = 52, 24
 _LANE, _GAP = 9, 9  # heights of a lane, and between groups
+_MOST = 115  # percent: reading alone is faster than copying
 
 
-def figures(records: Sequence[dict[str, Any]]) -> Figures:
-    """Percent of a copy's speed in the large cases of the scans that are measured today."""
-    groups = {str(case): case.group for case in scan.CASES}
+def figures(records: Sequence[dict[str, Any]], cases: Sequence[Case]) -> Figures:
+    """Percent of a copy's speed in those of the cases that are large."""
+    groups = {str(case): case.group for case in cases}
     found: Figures = {group: {} for group in groups.values() if group != "small"}
     for record in records:
         group = found.get(groups.get(name_of(record), ""))
@@ -41,17 +52,18 @@ def figures(records: Sequence[dict[str, Any]]) -> Figures:
     return {group: libraries for group, libraries in found.items() if libraries}
 
 
-def svg(results: dict[str, Any]) -> str:
+def svg(results: dict[str, Any], cases: Sequence[Case], title: str) -> str:
     """The chart as the text of a file."""
-    groups = figures(results["cases"])
+    groups = figures(results["cases"], cases)
+    shown = [library for library in _LIBRARIES if any(library in libraries for libraries in groups.values())]
     bottom = _TOP + sum(len(_lanes(libraries)) * _LANE + _GAP for libraries in groups.values())
-    title = f"Scans on an {results['gpu']}: percent of the speed of a copy of the same bytes, a dot for each case"
-    return page(title, bottom + _BOTTOM, [*_legend(), *_grid(bottom), *_rows(groups)])
+    whole = f"{title} on an {results['gpu']}: percent of the speed of a copy of the same bytes, a dot for each case"
+    return page(whole, bottom + _BOTTOM, [*_legend(shown), *_grid(bottom), *_rows(groups)])
 
 
-def _legend() -> Iterator[str]:
-    for place, (library, colour) in enumerate(_LIBRARIES.items()):
-        x = _LEFT + 80 * place
+def _legend(libraries: Sequence[str]) -> Iterator[str]:
+    for place, library in enumerate(libraries):
+        x, colour = _LEFT + 110 * place, _LIBRARIES[library]
         yield f'<circle cx="{x}" cy="36" r="4" fill="{colour}"/><text x="{x + 8}" y="40">{_NAMES[library]}</text>'
 
 
@@ -88,14 +100,15 @@ def _lanes(libraries: dict[str, list[float]]) -> list[str]:
 
 
 def _x(percent: float) -> float:
-    return round(_LEFT + percent / 105 * (WIDTH - _LEFT - _RIGHT), 1)
+    return round(_LEFT + percent / _MOST * (WIDTH - _LEFT - _RIGHT), 1)
 
 
 def main() -> None:
     """Writes SVG files beside every JSON file of the results."""
     for path in FOLDER.glob("*.json"):
         results = json.loads(path.read_text(encoding="utf-8"))
-        path.with_suffix(".svg").write_text(svg(results), encoding="utf-8")
+        for suffix, cases, title in CHARTS:
+            path.with_name(f"{path.stem}{suffix}.svg").write_text(svg(results, cases, title), encoding="utf-8")
         path.with_name(f"{path.stem}-host.svg").write_text(host_chart.svg(results), encoding="utf-8")
 
 

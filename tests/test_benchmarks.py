@@ -186,7 +186,9 @@ def test_table_measures_a_case_by_its_roof_and_a_variation_by_its_own_distance()
 
 def test_committed_charts_are_those_of_the_committed_results() -> None:
     results = json.loads((chart.FOLDER / "h200.json").read_text(encoding="utf-8"))
-    assert (chart.FOLDER / "h200.svg").read_text(encoding="utf-8") == chart.svg(results)
+    for suffix, cases, title in chart.CHARTS:
+        drawn = (chart.FOLDER / f"h200{suffix}.svg").read_text(encoding="utf-8")
+        assert drawn == chart.svg(results, cases, title)
     assert (chart.FOLDER / "h200-host.svg").read_text(encoding="utf-8") == host_chart.svg(results)
 
 
@@ -201,11 +203,12 @@ def test_host_chart_has_a_bar_for_each_small_call_and_library() -> None:
     assert picture.count("<rect") == 7
 
 
-def test_chart_has_a_dot_for_each_large_scan_and_library() -> None:
-    figures = chart.figures([{**_record(case), "peers_ms": {"torch": 4.0}} for case in scan.CASES])
-    drawn = [case for case in scan.CASES if case.group != "small"]
-    assert sum(len(figures[group]["cudml"]) for group in figures) == len(drawn)
-    assert figures["rows"] == {"cudml": [50.0] * 3, "torch": [25.0] * 3}
+@pytest.mark.parametrize(("cases", "group"), [(scan.CASES, "rows"), (normalization.CASES, "long lines")])
+def test_chart_has_a_dot_for_each_large_case_and_library(cases: tuple[Case, ...], group: str) -> None:
+    figures = chart.figures([{**_record(case), "peers_ms": {"torch": 4.0}} for case in cases], cases)
+    drawn = [case for case in cases if case.group != "small"]
+    assert sum(len(figures[each]["cudml"]) for each in figures) == len(drawn)
+    assert figures[group] == {"cudml": [50.0] * 3, "torch": [25.0] * 3}
 
 
 def test_hopeless_calls_are_made_once_and_those_that_compile_first_again() -> None:
