@@ -42,7 +42,8 @@ inline double approximate_reciprocal(double x) { return reciprocal_off_by<double
 inline float approximate_power_of_two(float x) {
     const float exact = std::exp2(x);
     if (!(exact >= std::numeric_limits<float>::min() && exact <= std::numeric_limits<float>::max())) return exact;
-    return cuda_on_cpu::bits_as<float>(cuda_on_cpu::bits_as<uint32_t>(exact) + cuda_on_cpu::bits_as<uint32_t>(x) % 5 - 2);
+    return cuda_on_cpu::bits_as<float>(cuda_on_cpu::bits_as<uint32_t>(exact) + cuda_on_cpu::bits_as<uint32_t>(x) % 5 -
+                                       2);
 }
 
 // Applies a function to both halves of words.
