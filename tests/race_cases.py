@@ -192,6 +192,9 @@ OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=6
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
 
+#: With so many that it loads once.
+MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
+
 ROWS = [
     scan("a line in chunks", (99,), np.int32),
     scan("rows of one warp", (9, 97), np.int32),
@@ -460,12 +463,12 @@ LARGE_GROUPS = [
     normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
     normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
     moments("moments of many tiles", (3, 12300), np.float64, 1),
-    moments("moments of more tiles than a warp takes", (1, 257 * 8192 + 1), np.float64, 1),
+    moments("moments of more tiles than a warp takes", (257 * 2048 + 1, 2), np.float64, 0, device=MANY_BLOCKS),
     moments("moments of nothing", (3, 0), np.float64, 1),
     normalization("large columns", (2049, 9), np.float32, (0,)),
     normalization("large columns in place", (1025, 33), np.float32, (0,), out="same", device=OLD_GPU),
-    moments("moments in rounds", (1, 140_001), np.float64, 1, device=TINY_GPU),
-    normalization("large groups in rounds", (1, 140_001), np.float32, (1,), out="same", device=TINY_GPU),
+    moments("moments in rounds", (1, 270_001), np.float64, 1, device=TINY_GPU),
+    normalization("large groups in rounds", (1, 270_001), np.float64, (1,), out="same", device=TINY_GPU),
     normalization("large columns in rounds", (16_500, 17), np.float32, (0,), out="same", device=TINY_GPU),
     normalization("narrow columns of halves", (8200, 6), np.float16, (0,), out="same"),
     normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
