@@ -189,8 +189,6 @@ MUTANTS = [
            "[-work.fence();  // and before-]{+// and before+}"),
     Mutant("sums of an earlier turn", "normalization_ring.cuh", "stream of more groups than slots", ALL,
            "epoch[- + static_cast<unsigned>(turn)-]}"),
-    Mutant("too few slots for a ring", "normalization_ring.cuh", "stream of more groups than slots", ALL,
-           "slots + [-(bundle - turn * cut.slots)-]{+bundle % 2+} * words"),
     Mutant("epochs that the next launch has again", "normalization_ring.cuh", "stream of more groups than slots", ALL,
            "? 0 : launches + [-turns-]{+1+};"),
     Mutant("pieces of a column folded twice", "normalization_strips.cu", "strips of more halves", ALL,
