@@ -10,8 +10,16 @@ import pytest
 from cudml.plan import make_plan, recall_plan
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
-from cudml.plan.groups import magic_of
-from cudml.plan.layout import ArrayLayout, Dims, alignment_of, broadcast, collapse, collapse_together, index_type
+from cudml.plan.layout import (
+    ArrayLayout,
+    Dims,
+    alignment_of,
+    broadcast,
+    collapse,
+    collapse_together,
+    index_type,
+    magic_of,
+)
 from cudml.plan.modulus import TILES, count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan

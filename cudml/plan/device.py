@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+#: Of a warp.
+LANES = 32
+
 
 class DeviceProperties(NamedTuple):
     """A GPU as planners see it. A named tuple, because it is part of a key that every call looks up."""

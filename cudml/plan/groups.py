@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, broadcast, index_type, outer_to_inner
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, broadcast, index_type, magic_of, outer_to_inner
 from cudml.plan.plan import Struct
 from cudml.plan.spec import Normalization
 
@@ -59,16 +59,6 @@ class JointAxes:
 
     def dims(self, name: str) -> Dims:
         return Dims(self.sizes, self.strides[name])
-
-
-def magic_of(divisor: int) -> tuple[int, int]:
-    """(m, s) so that n // divisor is n * m >> (32 + s) for every n below 2^31; m as a signed number of 32 bits.
-
-    m is 2^(32 + s) / divisor rounded up, with the least s for which 2^(s + 1) is not less than the divisor. The error
-    of m, less than the divisor, is multiplied by n, which leaves it below 2^(32 + s).
-    """
-    shift = (divisor - 1).bit_length() - 1
-    return -(-(2 ** (32 + shift)) // divisor) - 2**32, shift
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,3 +136,18 @@ def index_type(counts: Iterable[int], dims: Iterable[Dims]) -> np.dtype:
     """int32 where all counts and offsets fit, else int64."""
     largest = max([*counts, *(d.reach for d in dims)])
     return np.dtype(np.int32) if largest < _INDEX32_LIMIT else np.dtype(np.int64)
+
+
+def power_of_two(n: int) -> int:
+    """The smallest that is not less than n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def magic_of(divisor: int) -> tuple[int, int]:
+    """(m, s) so that n // divisor is n * m >> (32 + s) for every n below 2^31; m as a signed number of 32 bits.
+
+    m is 2^(32 + s) / divisor rounded up, with the least s for which 2^(s + 1) is not less than the divisor. The error
+    of m, less than the divisor, is multiplied by n, which leaves it below 2^(32 + s).
+    """
+    shift = (divisor - 1).bit_length() - 1
+    return -(-(2 ** (32 + shift)) // divisor) - 2**32, shift

@@ -10,7 +10,16 @@ import numpy as np
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, broadcast, collapse_together, index_type, outer_to_inner
+from cudml.plan.layout import (
+    VECTOR_BYTES,
+    ArrayLayout,
+    Dims,
+    broadcast,
+    collapse_together,
+    index_type,
+    magic_of,
+    outer_to_inner,
+)
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Struct, constants_of
 from cudml.plan.spec import Modulus
 
@@ -264,13 +273,5 @@ def _space(sizes: tuple[int, ...], strides: Iterable[tuple[int, ...]]) -> tuple[
 
 
 def count_of(size: int) -> tuple[int, int, int]:
-    """A size with the factor and shift by which 32-bit numbers are divided by it (struct Count).
-
-    For n < 2^31 and 2^(b - 1) < size <= 2^b the factor is 2^(31 + b) / size and at most one more, so n times it exceeds
-    the quotient by n / 2^(31 + b) at most: less than 1 / size, which takes no quotient to the next integer.
-    """
-    if not 1 < size < 2**31:
-        return size, 0, 0
-    bits = (size - 1).bit_length()
-    factor = -(-(2 ** (31 + bits)) // size)
-    return size, factor - 2**32 if factor >= 2**31 else factor, bits - 1
+    """A size with the factor and shift by which 32-bit numbers are divided by it (struct Count)."""
+    return (size, *magic_of(size)) if 1 < size < 2**31 else (size, 0, 0)

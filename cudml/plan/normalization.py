@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups, Operand
-from cudml.plan.layout import ArrayLayout
+from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.normalization_columns import plan_columns
-from cudml.plan.normalization_steps import operand_arguments, parameters, rounds_of, three_steps
+from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_stream
-from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Moments, Normalization
-
-LANES = 32
 
 #: Warps of a block, at least.
 _LEAST_WARPS, _WARPS_OF_SHORT_GROUPS = 4, 2
 
-#: Rows of 32 chunks that a warp holds of groups that it need not share, and the most rows of such a group.
-_SHORT_ROWS, _MOST_SHORT_ROWS = 4, 4
+#: Rows of 32 chunks that a warp holds of groups that it need not share: of several, or of one, which has no more.
+_SHORT_ROWS = 4
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows.
 LINE_ROWS = ((64, 4), (128, 8))
@@ -53,7 +51,7 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
 def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     chunks = math.ceil(groups.length / groups.chunk)
     rows = math.ceil(chunks / LANES)
-    if 0 < rows <= _MOST_SHORT_ROWS:
+    if 0 < rows <= _SHORT_ROWS:
         return _plan_short(groups, spec, chunks, rows)
     if 0 < rows <= LINE_ROWS[-1][0]:
         of_warp = next(of_warp for limit, of_warp in LINE_ROWS if rows <= limit)
@@ -76,7 +74,7 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
 
 def _plan_short(groups: Groups, spec: Normalization, chunks: int, rows: int) -> Plan:
     """A group or several for each warp."""
-    lanes, group_rows = min(LANES, _power_of_two(chunks)), _power_of_two(rows)
+    lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
     held = min(_SHORT_ROWS, lanes) if groups.packed("input") else _SHORT_ROWS
     groups_of_warp = held // group_rows * (LANES // lanes)
     shares = {
@@ -110,7 +108,7 @@ def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]
         "ROUNDS": 1,
         "ROWS": rows,
         "TEAMS": teams,
-        "FINISHERS": LANES,
+        "FINISHERS": 1,
         "RESIDENT": max(1, _resident(groups, _THREADS_OF_64) // (teams * warps * LANES)),
     }
 
@@ -122,21 +120,8 @@ def _resident(groups: Groups, threads: int) -> int:
     return threads if groups.has("output") else _THREADS_OF_48
 
 
-def _power_of_two(n: int) -> int:
-    """The smallest that is not less."""
-    return 1 << (n - 1).bit_length()
-
-
 def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], groups_of_block: int) -> Plan:
-    arguments = (
-        Pointer("input"),
-        Pointer("output"),
-        *operand_arguments(),
-        Pointer("mean"),
-        Pointer("variance"),
-        groups.geometry,
-        parameters(groups, spec),
-    )
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     block = shares["TEAMS"] * shares["WARPS"] * LANES
     launch = Launch(kernel, math.ceil(groups.count / groups_of_block), block, arguments)
     return Plan("normalization_lines.cu", constants_of(**groups.constants(spec), **shares), (launch,))

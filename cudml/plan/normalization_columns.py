@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
-from cudml.plan.normalization_steps import operand_arguments, parameters, rounds_of, three_steps
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
+from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_strips
-from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
 #: What a thread holds of its columns at a time, and how often in a tile, at the most.
@@ -65,14 +65,14 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     span = max(1, min(_SPAN_BYTES // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
     while span > 1 and groups.length <= span // 2 * chunk:
         span //= 2
-    spans = _power_of_two(math.ceil(groups.length / (span * chunk)))
+    spans = power_of_two(math.ceil(groups.length / (span * chunk)))
     most, least = (max(1, nbytes // (vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
-    across = min(most, _power_of_two(math.ceil(groups.count / vector)))
+    across = min(most, power_of_two(math.ceil(groups.count / vector)))
     while across > least and across * spans > _THREADS:
         across //= 2
     if across * spans <= _MOST_THREADS:
         return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
-    widest = min(max(1, _TILE_STRIP_BYTES // (vector * size)), _power_of_two(math.ceil(groups.count / vector)))
+    widest = min(max(1, _TILE_STRIP_BYTES // (vector * size)), power_of_two(math.ceil(groups.count / vector)))
     threads = _THREADS if groups.count * size < _NARROW_ROW_BYTES else _MOST_THREADS
     spans = max(1, threads // widest)
     elements = widest * vector * spans * span * chunk
@@ -90,15 +90,7 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
         groups = groups.in_tiles(chosen.tile)
         constants = _constants(groups, spec, chosen)
         return three_steps("columns", groups, spec, constants, chosen.threads, strips * groups.tiles)
-    arguments = (
-        Pointer("input"),
-        Pointer("output"),
-        *operand_arguments(),
-        Pointer("mean"),
-        Pointer("variance"),
-        groups.geometry,
-        parameters(groups, spec),
-    )
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     launch = Launch("normalize_columns", strips, chosen.threads, arguments)
     return Plan("normalization_columns.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
 
@@ -146,8 +138,3 @@ def _vector(groups: Groups) -> int:
     while vector > 1 and not all(groups.packed_columns(name, vector) for name in names):
         vector //= 2
     return vector
-
-
-def _power_of_two(n: int) -> int:
-    """The smallest that is not less."""
-    return 1 << (n - 1).bit_length()

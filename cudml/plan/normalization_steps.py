@@ -8,11 +8,12 @@ import numpy as np
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
+from cudml.plan.layout import power_of_two
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
 
 #: Threads that finish a group: one for so many tiles, whose sums it loads at a time, as far as they fit in a block.
-_TILES_OF_THREAD = 8  # kernels/normalization.cuh: AT_ONCE
+_TILES_OF_THREAD = 8  # kernels/normalization_tiles.cuh: AT_ONCE
 _MOST_THREADS = 1024
 
 #: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
@@ -45,9 +46,9 @@ def operand_arguments() -> tuple[Argument, ...]:
     return (Pointer("scale"), Pointer("bias"), Scalar("scale", double), Scalar("bias", double))
 
 
-def power_of_two(n: int) -> int:
-    """The smallest that is not less than n."""
-    return 1 << max(n - 1, 0).bit_length()
+def array_arguments() -> tuple[Argument, ...]:
+    """The arrays of a kernel that does everything."""
+    return (Pointer("input"), Pointer("output"), *operand_arguments(), Pointer("mean"), Pointer("variance"))
 
 
 def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties) -> int:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES
-from cudml.plan.normalization_steps import operand_arguments, parameters
-from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
+from cudml.plan.normalization_steps import array_arguments, parameters
+from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
 from cudml.plan.spec import Normalization
-
-LANES = 32
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -100,9 +98,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "UNIT_ROWS": _UNIT_ROWS, "ENDS": ends}
     constants: dict[str, str | int | bool] = {**groups.constants(spec), **packed, **own}
     shared_bytes = stages * stage_bytes + buffers
-    return _plan(
-        "normalize_stream", "normalization_stream.cu", groups, spec, device, ring, shared_bytes, cut, constants
-    )
+    return _plan("stream", groups, spec, device, ring, shared_bytes, cut, constants)
 
 
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -136,9 +132,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
     shared_bytes = stages * stage_bytes
-    return _plan(
-        "normalize_strips", "normalization_strips.cu", groups, spec, device, ring, shared_bytes, cut, constants
-    )
+    return _plan("strips", groups, spec, device, ring, shared_bytes, cut, constants)
 
 
 def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
@@ -180,8 +174,7 @@ def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring) -> int:
 
 
 def _plan(
-    kernel: str,
-    source: str,
+    kind: str,
     groups: Groups,
     spec: Normalization,
     device: DeviceProperties,
@@ -204,20 +197,17 @@ def _plan(
     )
     index = groups.index_with(counts)
     arguments = (
-        Pointer("input"),
-        Pointer("output"),
-        *operand_arguments(),
-        Pointer("mean"),
-        Pointer("variance"),
+        *array_arguments(),
         Scratch(),
         groups.geometry_in(index),
         parameters(groups, spec),
         Struct((cut.bundles, pieces, slots, cut.inner, cut.across), index),
     )
-    launch = Launch(kernel, blocks, ring.threads, arguments, shared_bytes, cooperative=True)
+    launch = Launch(f"normalize_{kind}", blocks, ring.threads, arguments, shared_bytes, cooperative=True)
     manned = {name.upper(): value for name, value in asdict(ring).items()}
     narrow = {"INDEX": "int" if index.itemsize == 4 else "long long"}
-    return Plan(source, constants_of(**{**constants, **manned, **narrow}), (launch,), scratch_bytes=8 * words)
+    chosen = constants_of(**{**constants, **manned, **narrow})
+    return Plan(f"normalization_{kind}.cu", chosen, (launch,), scratch_bytes=8 * words)
 
 
 def _has_long_runs(groups: Groups, elements: int) -> bool:

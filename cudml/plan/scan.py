@@ -8,14 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.spec import Scan, SegmentedScan
 
-LANES = 32
 TILE_ROWS = 64
 
 #: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of

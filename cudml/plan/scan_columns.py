@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, index_type
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
@@ -17,8 +17,6 @@ from cudml.plan.spec import Scan
 
 if TYPE_CHECKING:
     from cudml.plan.scan import Work
-
-LANES = 32
 
 _Constants: TypeAlias = dict[str, "str | int | bool"]
 
@@ -119,7 +117,7 @@ class _Case:
     @property
     def unit_bytes(self) -> int:
         """Of a stage: five of them fit a multiprocessor at least."""
-        return min(_UNIT_BYTES, _power_of_two(self.device.shared_bytes_per_block // 5))
+        return min(_UNIT_BYTES, _power_of_two_within(self.device.shared_bytes_per_block // 5))
 
     @property
     def outer(self) -> int:
@@ -184,11 +182,11 @@ def _plan_short(case: _Case, constants: _Constants) -> Plan:
         span = max(1, math.ceil(work.length / work.chunk))
         spans, length = 1, work.length
         room = 2 * _VALUE_BYTES // (span * work.chunk * case.register_bytes)
-        vector = case.vector(_power_of_two(max(1, min(widest, room))))
+        vector = case.vector(_power_of_two_within(max(1, min(widest, room))))
         across = _SHORT_BLOCK
     else:
         room = _VALUE_BYTES // (work.chunk * case.register_bytes)
-        vector = case.vector(_power_of_two(max(1, min(widest, room))))
+        vector = case.vector(_power_of_two_within(max(1, min(widest, room))))
         span, length = case.span(vector), 0
         spans = 1 << (math.ceil(work.length / (span * work.chunk)) - 1).bit_length()
         across = max(_SHORT_PIECE_BYTES // (vector * case.source.dtype.itemsize), _SHORT_BLOCK // spans)
@@ -218,7 +216,7 @@ def _choose(case: _Case) -> Columns:
     value_bytes = _FEW_VALUE_BYTES if plain else _VALUE_BYTES
     vector = _vector(case, columns, value_bytes)
     span = case.span(vector, value_bytes)
-    chunks = _power_of_two(max(span, min(LANES * LANES, case.unit_bytes // (work.chunk * columns * size))))
+    chunks = _power_of_two_within(max(span, min(LANES * LANES, case.unit_bytes // (work.chunk * columns * size))))
     units = math.ceil(work.length / (chunks * work.chunk))
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
@@ -244,7 +242,7 @@ def _choose(case: _Case) -> Columns:
         adders=_ADDERS,
         folders=folders,
         folder_sets=sets,
-        scanners=min(_SCANNERS, _power_of_two(_MOST_WARPS - 2 - loaders - _ADDERS - folders * (sets + 1))),
+        scanners=min(_SCANNERS, _power_of_two_within(_MOST_WARPS - 2 - loaders - _ADDERS - folders * (sets + 1))),
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
     return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
@@ -265,7 +263,7 @@ def _vector(case: _Case, columns: int, value_bytes: int) -> int:
     """Columns of a thread: as many as leave work for all lanes, but no more than 8 bytes."""
     widest = 8 // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
     most = value_bytes // (case.work.chunk * case.register_bytes)
-    return case.vector(_power_of_two(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
+    return case.vector(_power_of_two_within(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
 
 
 def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> Plan:
@@ -348,13 +346,13 @@ def _stage_bytes(case: _Case, chosen: Columns) -> int:
     spans = rows * (row_chunks // chosen.span)
     pitch = chosen.columns * size
     across = chosen.columns // chosen.vector
-    shared = min(spans, 1 if across >= LANES else _power_of_two(LANES // across))
+    shared = min(spans, 1 if across >= LANES else _power_of_two_within(LANES // across))
     spread = math.ceil(pitch / 16) * 16 % 128 if shared > 1 else 0
     data = math.ceil(rows * (row_chunks * case.work.chunk * pitch + spread) / 16) * 16
     items = spans + rows + 2 + (LANES // row_chunks).bit_length() - 1
     return data + math.ceil(items * chosen.columns * case.accumulator / 16) * 16 + _STAGE_EXTRA_BYTES
 
 
-def _power_of_two(n: int) -> int:
+def _power_of_two_within(n: int) -> int:
     """The largest that is not greater."""
     return 1 << (n.bit_length() - 1)
