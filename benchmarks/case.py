@@ -14,8 +14,10 @@ import numpy as np
 Call: TypeAlias = Callable[[], object]
 Arrays: TypeAlias = Mapping[str, Any]
 
-#: A roof that is measured along with cudml: a sum that reads as many bytes and writes next to none.
-READING = "reading"
+#: Roofs, what memory allows where that is not a copy: a sum that reads as many bytes and writes next to none, and an
+#: addition of the same arrays. They are no other library's way of computing the same.
+READING, ADDITION = "reading", "addition"
+ROOFS = {READING, ADDITION}
 
 #: Below this a case fits the second-level cache or is dominated by launches; it is measured over rotating buffers.
 SMALL_BYTES = 256 << 20
@@ -45,7 +47,7 @@ class Case:
     required: float | None = None
     """The least percent of a copy's speed that is good enough."""
     roof: str = ""
-    """READING or a peer whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
+    """The one of ROOFS whose speed `required` is a percentage of, instead of the copy's, where it was measured."""
     baseline: Case | None = None
     """A case that this one must keep up with, instead of a fixed percentage."""
     behind: float = 2

@@ -11,7 +11,7 @@ import numpy as np
 
 import cudml
 from benchmarks import peers as libraries
-from benchmarks.case import Arrays, Call, Case, filled
+from benchmarks.case import ADDITION, Arrays, Call, Case, filled
 from benchmarks.scan import VIEWS, Shape, View
 
 _GI = 1 << 30  # bytes of an operand
@@ -70,9 +70,9 @@ def _cases() -> Iterator[ModulusCase]:
 
     for dtype, percent in _DENSE.items():
         data = {} if np.dtype(dtype).kind == "f" or dtype == "bfloat16" else {"data": "full range"}
-        yield case(dtype, 0, data, "arrays", required=percent, roof="addition")
+        yield case(dtype, 0, data, "arrays", required=percent, roof=ADDITION)
     for dtype, required in (("float16", 60), ("bfloat16", None), ("float32", 60), ("float64", None)):
-        yield case(dtype, 0, {"data": "all exponents"}, "all exponents", required=required, roof="addition")
+        yield case(dtype, 0, {"data": "all exponents"}, "all exponents", required=required, roof=ADDITION)
     for dtype in _BROADCAST:
         for divisor in ("number", "row", "column"):
             yield case(dtype, 4096, {"divisor": divisor}, divisor, required=97)

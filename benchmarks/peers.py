@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import cub
-from benchmarks.case import Arrays, Call, Case
+from benchmarks.case import ADDITION, Arrays, Call, Case
 
 _INT_MAX = 2**31 - 1
 
@@ -50,7 +50,7 @@ def modulus(case: Case, arrays: Arrays) -> dict[str, Call]:
     if cupy := _cupy(x1):
         # CuPy adds no bfloat16; integers of that size take as long.
         one, other, total = (a.view("int16") if a.dtype.name == "bfloat16" else a for a in (x1, x2, out))
-        found["addition"] = lambda: cupy.add(one, other, out=total)
+        found[ADDITION] = lambda: cupy.add(one, other, out=total)
         if one is x1:
             found["cupy"] = lambda: cupy.fmod(x1, x2, out=out)
     if (torch := _torch(x1)) and case.dtype not in _NOT_FOR_TORCH:

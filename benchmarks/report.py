@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import Case
+from benchmarks.case import ROOFS, Case
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 
@@ -61,10 +61,10 @@ class Report:
         self._records[str(case)] = {**record, **host}
 
     def add_peer(self, case: Case, name: str, ms: float, host_us: float | None = None) -> None:
-        """Adds the times of another library to a case added before."""
+        """Adds the times of another library, or of a roof, to a case added before."""
         record = self._records[str(case)]
-        record["peers_ms"][name] = ms
-        if host_us is not None:
+        record.setdefault("roofs_ms" if name in ROOFS else "peers_ms", {})[name] = ms
+        if host_us is not None and name not in ROOFS:
             record["peers_host_us"][name] = host_us
 
     @property
@@ -88,9 +88,10 @@ class Report:
         lines = [f"{'percent of the speed of a copy':<84}{'cudml':>7}  others"]
         return "\n".join([*lines, *(self._line(name, record) for name, record in self._records.items())])
 
-    def _line(self, name: str, record: dict[str, Any]) -> str:
-        others = [f"{peer} {100 * record['copy_ms'] / ms:.1f}" for peer, ms in record["peers_ms"].items()]
+    def _line(self, case: str, record: dict[str, Any]) -> str:
+        times = {**record.get("roofs_ms", {}), **record["peers_ms"]}
+        others = [f"{name} {100 * record['copy_ms'] / ms:.1f}" for name, ms in times.items()]
         if "host_us" in record:
             others.append(f"host {record['host_us']:.1f} us")
             others += [f"{peer} {us:.1f} us" for peer, us in record["peers_host_us"].items()]
-        return f"{name:<84}{100 * record['copy_fraction']:>7.1f}  {', '.join(others)}".rstrip()
+        return f"{case:<84}{100 * record['copy_fraction']:>7.1f}  {', '.join(others)}".rstrip()

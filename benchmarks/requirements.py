@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import READING, Case
+from benchmarks.case import Case
 from benchmarks.families import all_cases
 from benchmarks.report import default_path, name_of
-
-#: Measured as what memory allows, not as the same computation.
-_ROOFS = {"addition", READING}
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
@@ -32,8 +29,9 @@ def table(records: Sequence[dict[str, Any]]) -> str:
 def _required(case: Case | None, record: dict[str, Any], reached: dict[str, float]) -> float | None:
     if case is None:
         return None
-    if case.required is not None and case.roof in record["peers_ms"]:
-        return case.required * record["copy_ms"] / record["peers_ms"][case.roof]
+    roof_ms = record.get("roofs_ms", {}).get(case.roof)
+    if case.required is not None and roof_ms:
+        return case.required * record["copy_ms"] / roof_ms
     if case.baseline is None:
         return case.required
     baseline = reached.get(str(case.baseline))
@@ -44,15 +42,14 @@ def _line(record: dict[str, Any], required: float | None, width: int) -> str:
     reached = 100 * record["copy_fraction"]
     limit = "-" if required is None else f"{required:.1f}"
     miss = "<" if required is not None and reached < required else " "
-    others = [_other(record, name) for name in record["peers_ms"]]
+    others = [_percent(record, name, ms) for name, ms in record.get("roofs_ms", {}).items()]
+    others += [_percent(record, name, ms) + "!" * (ms < record["ms"]) for name, ms in record["peers_ms"].items()]
     times = f"{record['ms']:>10.4f}{record['copy_ms']:>10.4f}"
     return f"{name_of(record):<{width}}{limit:>9}{reached:>7.1f}{miss}{times}  {', '.join(others)}".rstrip()
 
 
-def _other(record: dict[str, Any], name: str) -> str:
-    ms = record["peers_ms"][name]
-    is_ahead = ms < record["ms"] and name not in _ROOFS
-    return f"{name} {100 * record['copy_ms'] / ms:.1f}{'!' if is_ahead else ''}"
+def _percent(record: dict[str, Any], name: str, ms: float) -> str:
+    return f"{name} {100 * record['copy_ms'] / ms:.1f}"
 
 
 def _summary(lines: Sequence[str]) -> str:
