@@ -74,9 +74,7 @@ class Collector:
 
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         layouts = {name: _layout_of(array) for name, array in arrays.items() if array is not None}
-        plan = make_plan(spec, layouts)
-        if plan.launches:
-            self.kernels.add((plan.source, plan.constants))
+        self.kernels |= {(part.source, part.constants) for part in make_plan(spec, layouts).parts if part.launches}
 
 
 def kernels_of(cases: Iterable[tuple[Family, Case]]) -> set[Kernel]:

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -125,8 +126,7 @@ class Gpu:
         second = sum(self._seconds(calls[0]))
         if second > SLOW_SECONDS:
             return second * 1e3
-        for call in calls[1:]:
-            call()
+        _outputs_at_once(calls[1:])
         sequence = calls[0] if len(calls) == 1 else self._sequence(calls)
         repeats = round(SECONDS_PER_MEASUREMENT / second / len(calls))
         return self._median(sequence, min(max(repeats, 3), REPEATS)) / len(calls)
@@ -171,9 +171,9 @@ class Gpu:
         self._stream.synchronize()
         self._stream.begin_capture()
         failure: Exception | None = None
+        outputs: list[Any] = []
         try:
-            for call in calls:
-                call()
+            outputs = _outputs_at_once(calls)
         except Exception as error:  # a capture has to be ended whatever went wrong
             failure = error
         try:
@@ -181,9 +181,12 @@ class Gpu:
         except self._cuda.runtime.CUDARuntimeError as error:
             failure = error
         if failure is None:
-            return lambda: graph.launch(self._stream)
+            return partial(self._replay, graph, outputs)
         print(f"    not captured in a graph, so the host's time counts too: {failure}")
         return lambda: [call() for call in calls]
+
+    def _replay(self, graph: Any, _keep_alive: list[Any]) -> None:
+        graph.launch(self._stream)
 
 
 class Host:
@@ -216,6 +219,11 @@ class Host:
 
     def free_memory(self) -> None:
         """NumPy caches nothing."""
+
+
+def _outputs_at_once(calls: Sequence[Call]) -> list[Any]:
+    """What the calls return, none of it in memory that another one's result has left."""
+    return [call() for call in calls]
 
 
 def _seconds_per_call(call: Call) -> float:

@@ -33,7 +33,9 @@ def plans() -> str:
     backend = sys.modules.get("cudml.cuda.backend")
     known = backend.BACKEND.repeats.known if backend else []
     lines = [f"{'hits':>10}  launches"]
-    lines += [f"{repeat.hits:>10}  {'; '.join(map(str, repeat.plan.launches))}" for repeat in known]
+    for repeat in known:
+        launches = (str(launch) for part in repeat.plan.parts for launch in part.launches)
+        lines.append(f"{repeat.hits:>10}  {'; '.join(launches)}")
     return "\n".join([*lines, f"{len(known)} calls known, {sum(repeat.hits for repeat in known)} hits"])
 
 

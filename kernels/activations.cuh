@@ -1,12 +1,13 @@
 // The activations that can be fused into a normalization, in forms that neither overflow nor cancel.
 //
 // Each is a struct with a static `apply(x, alpha, beta)`; the parameters are those of cudml/plan/activation.py in their
-// order there, and where there is but one, beta is 1 / alpha. Source: the DML_ACTIVATION_*_OPERATOR_DESC pages of DirectML.
+// order there, and where there is but one, beta is 1 / alpha. Source: the DML_ACTIVATION_*_OPERATOR_DESC pages of
+// DirectML.
 //
 // In float the functions are straight-line code, because a branch for each element costs more than both its ways, and
-// end in the instructions for 2^x and 1 / x: 10 to 20 instructions, where a multiprocessor of an H200 has 58 for an element
-// in the time in which memory moves it. Their errors are a few units of the last digit, and what the rounding of the
-// exponent makes of it: |x| units, x^2 for gelu. The polynomials are minimax fits of the relative error.
+// end in the instructions for 2^x and 1 / x: 10 to 20 instructions, where a multiprocessor of an H200 has 58 for an
+// element in the time in which memory moves it. Their errors are a few units of the last digit, and what the rounding
+// of the exponent makes of it: |x| units, x^2 for gelu. The polynomials are minimax fits of the relative error.
 #pragma once
 
 #include "intrinsics.cuh"
@@ -56,8 +57,8 @@ template <typename Real> __device__ Real log_of_one_plus_exp(Real x) {
 __device__ inline float hyperbolic_tangent(float x) { return tanhf(x); }
 __device__ inline double hyperbolic_tangent(double x) { return tanh(x); }
 
-// The normal distribution's share below x: exp(-x^2 / 2) times a smooth function of 1 / (1 + |x| / 4) is what lies beyond
-// |x|, so nothing cancels on the left.
+// The normal distribution's share below x: exp(-x^2 / 2) times a smooth function of 1 / (1 + |x| / 4) is what lies
+// beyond |x|, so nothing cancels on the left.
 __device__ inline float normal_share_below(float x) {
     constexpr float C[] = {0.188821301f, 0.303948343f, 0.387133479f, 0.373041064f, 0.241775572f, 0.0602785163f,
                            -0.0587272495f, -0.0489406809f, 0.0246491171f};

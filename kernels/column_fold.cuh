@@ -1,18 +1,19 @@
 // Folding: what lies before a unit of columns, from what the units above it published.
 //
-// Unit n of a strip is preceded by one block of 2^b units for each bit b of n that is set. If units published the blocks
-// they complete, one aggregate for each bit would do, but blocks of 2^b units would be known b hops after their last
-// unit: a hop, from one multiprocessor to another, takes about a microsecond. So bits are taken DIGIT_BITS at a time:
+// Unit n of a strip is preceded by one block of 2^b units for each bit b of n that is set. If units published the
+// blocks they complete, one aggregate for each bit would do, but blocks of 2^b units would be known b hops after their
+// last unit: a hop, from one multiprocessor to another, takes about a microsecond. So bits are taken DIGIT_BITS at a
+// time:
 //
 //     Unit n publishes the aggregate of the largest block of 2^(k DIGIT_BITS) units that ends with it. For k = 0 that is
 //     its own, which it has at once. Bit b of a number, in digit k, stands for 2^(b - k DIGIT_BITS) such blocks.
 //
-// Every unit publishes one aggregate of each column, in a place of its own. Nothing is kept from one unit to the next, so
-// that several sets of folders can work on units in turn, each of which waits for memory most of the time.
+// Every unit publishes one aggregate of each column, in a place of its own. Nothing is kept from one unit to the next,
+// so that several sets of folders can work on units in turn, each of which waits for memory most of the time.
 //
 // Blocks are added up by bundlers, which do not wait for folders: else one that is late makes the next one late. On an
-// H200 (1048576, 256) float32 reaches 12 % of copy speed where folders publish blocks, and 90 % with bundlers. Digits of
-// 2 bits are best: with 1 bit there are more hops; with 3, more to read: 16 columns reach 73, 85 and 65 %.
+// H200 (1048576, 256) float32 reaches 12 % of copy speed where folders publish blocks, and 90 % with bundlers. Digits
+// of 2 bits are best: with 1 bit there are more hops; with 3, more to read: 16 columns reach 73, 85 and 65 %.
 //
 // Constants that the plan sets, beside those of column_units.cuh:
 //     FOLDERS, FOLDER_SETS     warps of a set, which are the bundlers too, and how many sets there are
@@ -98,8 +99,8 @@ struct UnitFold {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Bundlers: each has 32 columns. They read no more than the block that a unit completes, and give the stage free as soon as
-// they have the unit's own aggregates.
+// Bundlers: each has 32 columns. They read no more than the block that a unit completes, and give the stage free as
+// soon as they have the unit's own aggregates.
 
 // The aggregate of the largest block that ends with unit `number`, whose own is `item`. Two digits are read at a time.
 __device__ Item completed_block(const Work& work, Index strip, Index number, int column, Item item, bool exists) {
@@ -178,8 +179,8 @@ __device__ void add_up_read(const Item (&item)[READ], int column, UnitFold& fold
     }
 }
 
-// Waits for the blocks before a unit, those of the highest digits first, which have long been there. By all lanes; those
-// that have no column read nothing.
+// Waits for the blocks before a unit, those of the highest digits first, which have long been there. By all lanes;
+// those that have no column read nothing.
 template <int FIRST = (DIGITS - 1) / DIGITS_AT_ONCE * DIGITS_AT_ONCE>
 __device__ void fold_before(const Work& work, const Unit& unit, int column, int lane_of_column, bool exists, UnitFold& fold) {
     const Word* from[READ];

@@ -1,13 +1,30 @@
 // How the loaders of a block copy units of columns into its stages.
 //
+// Where a column ends inside a span, the span is filled up, so that nobody who reads a stage asks for the end: that
+// would take an eighth of the time to compile. Spans behind it are left as they are, and read by nobody.
+//
 // Constants that the plan sets, beside those of column_units.cuh:
 //     LOADERS              in warps
-//     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16
 #pragma once
 
 #include "column_units.cuh"
 
 static_assert(LOAD != IN_BULK || (DENSE && LOADERS == 1), "");
+
+// By a warp.
+__device__ void fill_last_span(const Unit& unit, char* data) {
+    const int end = (unit.count + SPAN_STEPS - 1) / SPAN_STEPS * SPAN_STEPS;
+    const Staged nothing = convert<Staged>(Operation::template neutral<Accumulator>());
+#pragma unroll 1
+    for (int i = unit.count * COLUMNS + lane_index(); i < end * COLUMNS; i += LANES) {
+        *element_of_stage(data, i / COLUMNS, i % COLUMNS) = nothing;
+    }
+}
+
+// Where the steps of a row begin in a stage.
+__device__ char* begin_of_row(const Unit& unit, char* data, int row) {
+    return row_of_stage(data, row) + (BACKWARD ? ROW_STEPS - unit.steps_of(row) : 0) * PITCH;
+}
 
 // Rows that are contiguous in memory and in the stage, in pieces.
 __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int thread) {
@@ -27,16 +44,17 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
         const int bytes = unit.steps_of(row) * PITCH;
 #pragma unroll 1  // as in copy_box
         for (int i = thread * COPY_BYTES; i < bytes; i += THREADS * COPY_BYTES) {
-            copy_async<COPY_BYTES>(row_of_stage(data, row) + i, from + i);
+            copy_async<COPY_BYTES>(begin_of_row(unit, data, row) + i, from + i);
         }
     }
 }
 
-// Boxes: the steps of a strip, each in pieces. A thread has the same place in every step. A piece of one element may come
-// from anywhere.
+// Boxes: the steps of a strip, each in pieces. A thread has the same place in every step. A piece of one element may
+// come from anywhere.
 __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
-    constexpr int ACROSS = LOAD == BY_COPIES && !DENSE ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
-    static_assert(LOAD != BY_COPIES || DENSE || (LOADERS * LANES % ACROSS == 0 && ROW_STEPS % DOWN == 0), "");
+    constexpr bool USED = LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !SHIFTED;
+    constexpr int ACROSS = USED ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
+    static_assert(!USED || (LOADERS * LANES % ACROSS == 0 && ROW_STEPS % DOWN == 0), "");
     const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
     if (place >= unit.width * SIZE) return;
     const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
@@ -57,54 +75,123 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
     }
 }
 
+// Shifted rows: in aligned pieces of 16 bytes, and what is left at both ends by elements. Rows lie as far apart in
+// memory as in a stage but for multiples of 16 bytes, so that what is aligned there is aligned here. A thread has the
+// same place in rows that are shifted by the same bytes.
+template <int BYTES, int DOWN>
+__device__ void copy_down(const Unit& unit, char* to, const char* from, Index step, int first) {
+    static_assert(DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
+    if (unit.count == STEPS) {
+#pragma unroll 8
+        for (int i = 0; i < STEPS; i += DOWN) copy_async<BYTES>(to + i * PITCH, from + i * step);
+    } else {
+#pragma unroll 1  // as in copy_box
+        for (int i = 0; i < unit.count - first; i += DOWN) copy_async<BYTES>(to + i * PITCH, from + i * step);
+    }
+}
+
+// A template, so that nobody who has no such rows compiles it.
+template <int THREADS> __device__ void copy_shifted(const Work& work, const Unit& unit, char* data, int thread) {
+    constexpr int PIECES = COLUMNS * SIZE / 16, ELEMENTS = 16 / SIZE;
+    const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
+    const int bytes = unit.width * SIZE;
+    const auto head_of = [](const char* row) { return static_cast<int>(-reinterpret_cast<size_t>(row) % 16); };
+
+    int first = thread / PIECES;
+    const char* from = unit.first_row(work.g) + first * step;
+    const int piece = head_of(from) + thread % PIECES * 16;
+    if (piece + 16 <= bytes) copy_down<16, THREADS / PIECES>(unit, data + first * PITCH + piece, from + piece, step, first);
+
+    first = thread / (2 * ELEMENTS);
+    from = unit.first_row(work.g) + first * step;
+    const int head = up_to(head_of(from), bytes), tail = head + (bytes - head) / 16 * 16;
+    const bool behind = thread / ELEMENTS % 2;
+    const int place = thread % ELEMENTS * SIZE + (behind ? tail : 0);
+    if (place >= (behind ? bytes : head)) return;
+    copy_down<SIZE, THREADS / (2 * ELEMENTS)>(unit, data + first * PITCH + place, from + place, step, first);
+}
+
+// Lines: each in a row of its own. A piece is a chunk, whose elements may lie the other way round, or an element.
+__device__ void copy_lines(const Work& work, const Unit& unit, char* data, int thread) {
+    constexpr int THREADS = LOADERS * LANES, PIECE = COPY_BYTES / SIZE, PIECES = STEPS / PIECE;
+    const Geometry& g = work.g;
+#pragma unroll 8
+    for (int i = thread; i < unit.width * PIECES; i += THREADS) {
+        const int column = i / PIECES, step = i % PIECES * PIECE;
+        if (step >= unit.count) continue;
+        const Index number = unit.begin() + step, lowest = REVERSE ? g.length - number - PIECE : number;
+        const char* from = work.input + g.input_line.offset(unit.line + column) + lowest * SIZE;
+        copy_async<COPY_BYTES>(line_of_stage(data, column) + step * SIZE, from);
+    }
+}
+
+// The first warp arrives once more, for what it has filled up.
 template <typename HardwareGate>
 __device__ void copy_in_pieces(const Work& work, const Unit& unit, HardwareGate& full, char* data, int thread) {
-    if (DENSE) copy_dense(work, unit, data, thread);
-    else copy_box(work, unit, data, thread);
+    if constexpr (INPUT_TURNED) {
+        copy_lines(work, unit, data, thread);
+    } else if constexpr (SHIFTED) {
+        copy_shifted<LOADERS * LANES>(work, unit, data, thread);
+    } else if constexpr (DENSE) {
+        copy_dense(work, unit, data, thread);
+    } else {
+        copy_box(work, unit, data, thread);
+    }
     full.arrive_after_copies();
+    if (thread >= LANES) return;
+    fill_last_span(unit, data);
+    arrive_by_warp(full);
 }
 
 // By a warp, in which each lane has a row.
 template <typename HardwareGate>
 __device__ void copy_in_bulk(const Work& work, const Unit& unit, HardwareGate& full, char* data) {
     const int row = lane_index(), bytes = row < ROWS ? unit.steps_of(row) * PITCH : 0;
+    if (unit.count < STEPS) {
+        fill_last_span(unit, data);
+        fence_async_proxy();  // the copy engine writes there next
+    }
     if (bytes == 0) {
         full.arrive();
         return;
     }
     const char* from = unit.input + unit.lowest(row, work.g.length) * work.g.input_axis.stride[0];
-    full.arrive_with_copy(row_of_stage(data, row), from, bytes);
+    full.arrive_with_copy(begin_of_row(unit, data, row), from, bytes);
 }
+
+// Threads that follow each other take neighbours in memory.
+__device__ int step_of(int i) { return INPUT_TURNED ? i % STEPS : i / COLUMNS; }
+__device__ int column_of(int i) { return INPUT_TURNED ? i / STEPS : i % COLUMNS; }
 
 __device__ void copy_by_elements(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr int BATCH = 8, THREADS = LOADERS * LANES;
     const Geometry& g = work.g;
-    const int count = unit.count * COLUMNS;
+    const int count = INPUT_TURNED ? unit.width * STEPS : unit.count * COLUMNS;
     for (int first = thread; first < count; first += BATCH * THREADS) {
         Value element[BATCH];
 #pragma unroll
         for (int k = 0; k < BATCH; k++) {
-            const int i = first + k * THREADS, step = i / COLUMNS, column = i % COLUMNS;
-            if (i >= count || column >= unit.width) continue;
+            const int i = first + k * THREADS, step = step_of(i), column = column_of(i);
+            if (i >= count || column >= unit.width || step >= unit.count) continue;
             const char* from = work.input + g.input_line.offset(unit.line + column) +
                                g.input_axis.offset(along(unit.begin() + step, g.length));
             element[k] = convert<Value>(load_element<Input, INPUT_ALIGNED>(from));
         }
 #pragma unroll
         for (int k = 0; k < BATCH; k++) {
-            const int i = first + k * THREADS, step = i / COLUMNS, column = i % COLUMNS;
-            if (i >= count || column >= unit.width) continue;
-            const int row = step / ROW_STEPS, place = BACKWARD ? unit.steps_of(row) - 1 - step % ROW_STEPS : step % ROW_STEPS;
-            reinterpret_cast<Staged*>(row_of_stage(data, row) + place * PITCH)[column] = convert<Staged>(element[k]);
+            const int i = first + k * THREADS, step = step_of(i), column = column_of(i);
+            if (i >= count || column >= unit.width || step >= unit.count) continue;
+            *element_of_stage(data, step, column) = convert<Staged>(element[k]);
         }
     }
+    if (thread < LANES) fill_last_span(unit, data);
 }
 
 __device__ void load_units(const Work& work, int thread) {
     for (int visit = 0; await_unit(work, visit); visit++) {
         Stage& stage = work.stage(visit);
         const Unit unit = stage.unit;
-        char* data = work.data(visit);
+        char* data = work.data(visit, unit);
         if constexpr (LOAD == IN_BULK) {
             copy_in_bulk(work, unit, stage.full, data);
         } else if constexpr (LOAD == BY_COPIES) {

@@ -1,7 +1,7 @@
 // Units of columns: how an array is cut into them, in which order they are taken, and where a block keeps them.
 //
-// The columns are cut into strips of neighbours, and a strip, along the axis, into units. Of each unit the tree (tree.cuh)
-// knows the aggregate: a unit is an aligned power of two of chunks, a part of a row or some rows of a tile.
+// The columns are cut into strips of neighbours, and a strip, along the axis, into units. Of each unit the tree
+// (tree.cuh) knows the aggregate: a unit is an aligned power of two of chunks, a part of a row or some rows of a tile.
 //
 // Units are taken by tickets, side by side before one below the other: so the blocks of a GPU read memory nearly in its
 // own order, whatever the width of a strip is, and what a unit needs of those above it was taken long before. As a
@@ -12,7 +12,12 @@
 //     CHUNKS               chunks of a unit, along the axis: a power of two
 //     UNIT_BITS            bits of the number of a strip's units
 //     DENSE                1: a strip is all there is beside the axis, so that a unit is contiguous
+//     INPUT_TURNED         1: inputs are neighbours along the axis, outputs across it; a stage holds the unit line by line
+//     OUTPUT_TURNED        1: the other way round
 //     LOAD                 0: ordinary loads, any strides; 1: asynchronous copies; 2: a bulk copy for each row
+//     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind a
+//                          multiple of 16 than the one before
+//     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16; of a turned input a chunk or an element
 //     STAGES
 #pragma once
 
@@ -32,22 +37,34 @@ constexpr int PARTS = ROW_CHUNKS / SPAN, SPANS = ROWS * PARTS;  // spans of a ro
 constexpr int OF_ROW = log2_of(RADIX / ROW_CHUNKS), OF_TILE = OF_ROW + log2_of(TILE_ROWS / ROWS),
               OF_GROUP = OF_TILE + log2_of(RADIX);
 
-// How lanes share the spans: VECTOR columns of one span each, or of as many as fit where strips are narrow. These are of
-// different rows, which lie apart in a stage by as many banks as a span takes.
+// How lanes share the spans: VECTOR columns of one span each, or of as many as fit where strips are narrow. These are
+// of different rows, which lie apart in a stage by as many banks as a span takes.
 constexpr int THREADS_ACROSS = COLUMNS / VECTOR;
 constexpr int SPANS_THAT_FIT = THREADS_ACROSS >= LANES ? 1 : 1 << log2_of(LANES / THREADS_ACROSS);
 constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
-constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE;  // from step to step
+constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE + ROW_SHIFT;  // from step to step
 constexpr int SPREAD = SPANS_OF_WARP > 1 ? (PITCH + 15) / 16 * 16 % 128 : 0;
-constexpr int ROW_BYTES = ROW_STEPS * PITCH, STAGE_BYTES = (ROWS * (ROW_BYTES + SPREAD) + 15) / 16 * 16;
+constexpr int ROW_BYTES = ROW_STEPS * PITCH;
 
-// In a dense stage the steps of a row have the order of memory, else that of traversal.
+// Of a turned stage: lanes that read 16 bytes each, of lines that follow each other in the stage, find them in
+// different banks. A thread's columns lie THREADS_ACROSS lines apart.
+constexpr int LINE_PITCH = STEPS * SIZE + 16;
+
+constexpr int BYTES_IN_ROWS = (ROWS * (ROW_BYTES + SPREAD) + 15) / 16 * 16 + (SHIFTED ? 16 : 0);
+constexpr int STAGE_BYTES = INPUT_TURNED ? COLUMNS * LINE_PITCH : BYTES_IN_ROWS;
+
+// In a dense stage the steps of a row have the order of memory, and a row that is not whole lies at its end; else they
+// have the order of traversal. Where chunks of a turned input are copied in one piece, those inside them are mirrored.
 constexpr bool BACKWARD = DENSE && REVERSE;
+constexpr bool MIRRORED = INPUT_TURNED && REVERSE && LOAD == BY_COPIES && COPY_BYTES > SIZE;
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
+static_assert(!INPUT_TURNED || (!OUTPUT_TURNED && !DENSE && SPANS_OF_WARP == 1), "");
+static_assert(!OUTPUT_TURNED || (!DENSE && SPANS_OF_WARP == 1 && VECTOR == 1 && sizeof(Output) == SIZE), "");
+static_assert(!SHIFTED || (LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !OUTPUT_TURNED && SPANS_OF_WARP == 1), "");
 static_assert(COLUMNS % VECTOR == 0 && SPANS % SPANS_OF_WARP == 0 && ROWS <= LANES && ROW_CHUNKS % SPAN == 0, "");
 
 struct Cut {
@@ -61,6 +78,7 @@ struct Unit {
     const char* input;
     char* output;         // where the first column's elements lie
     int width, count;     // columns and steps that exist
+    int lead;             // bytes of the first row's address modulo 16, where rows are shifted: they lie so in a stage too
 
     __device__ bool exists() const { return number >= 0; }
     __device__ Index begin() const { return number * STEPS; }
@@ -72,6 +90,7 @@ struct Unit {
         const Index first = begin() + row * ROW_STEPS;
         return REVERSE ? length - first - steps_of(row) : first;
     }
+    __device__ const char* first_row(const Geometry& g) const { return input + g.input_axis.offset(along(begin(), g.length)); }
 };
 
 struct Stage {
@@ -92,7 +111,9 @@ struct Work {
     Tickets tickets;
 
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
-    __device__ char* data(int visit) const { return ring + visit % STAGES * STAGE_BYTES; }
+    __device__ char* data(int visit, const Unit& unit) const {
+        return ring + visit % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0);
+    }
 
     // Where the aggregate of a column of a unit is published.
     __device__ Word* of_unit(Index strip, Index unit, int column) const {
@@ -118,6 +139,59 @@ template <typename G> __device__ void arrive_by_warp(G& gate) {
 
 __device__ char* row_of_stage(char* data, int row) { return data + row * (ROW_BYTES + SPREAD); }
 
+__device__ char* line_of_stage(char* data, int column) {
+    return data + (column % VECTOR * THREADS_ACROSS + column / VECTOR) * LINE_PITCH;
+}
+
+// Where an element lies in a stage; for one that is not copied with others of its chunk.
+__device__ Staged* element_of_stage(char* data, int step, int column) {
+    if (INPUT_TURNED) return reinterpret_cast<Staged*>(line_of_stage(data, column)) + step;
+    const int place = BACKWARD ? ROW_STEPS - 1 - step % ROW_STEPS : step % ROW_STEPS;
+    return reinterpret_cast<Staged*>(row_of_stage(data, step / ROW_STEPS) + place * PITCH) + column;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Spans. Adders and scanners take tasks: the spans of a warp, VECTOR columns in each thread.
+
+// A span of some columns in a stage: where this thread's elements are.
+struct Span {
+    static constexpr int STRIDE = BACKWARD ? -PITCH : PITCH;
+
+    int row, part, column;  // the first column
+    bool exists;
+    char* first;
+    int count;  // steps; where there are some, those behind them are filled up
+
+    __device__ Span(const Unit& unit, char* data, int task) {
+        const int place = task % WARPS_ACROSS * LANES + lane_index();
+        const int number = task / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
+        row = number % ROWS;
+        part = number / ROWS;
+        column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
+        exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
+        count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
+        first = reinterpret_cast<char*>(element_of_stage(data, row * ROW_STEPS + part * SPAN_STEPS, column));
+    }
+
+    __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
+
+    // All loads come before the first use.
+    __device__ void load(Values& values) const {
+        if constexpr (INPUT_TURNED) {
+            Pack<Staged, CHUNK> chunk[SPAN][VECTOR];
+#pragma unroll
+            for (int i = 0; i < SPAN * VECTOR; i++) {
+                const int line = i % VECTOR * THREADS_ACROSS * LINE_PITCH;
+                chunk[i / VECTOR][i % VECTOR] = reinterpret_cast<const Pack<Staged, CHUNK>*>(first + line)[i / VECTOR];
+            }
+#pragma unroll
+            for (int i = 0; i < SPAN * VECTOR; i++) values.set_chunk<MIRRORED>(i / VECTOR, i % VECTOR, chunk[i / VECTOR][i % VECTOR]);
+        } else {
+            values.load_whole([&](int k) { return *at(k); });
+        }
+    }
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Taker
 
@@ -137,6 +211,7 @@ __device__ Unit unit_of(const Work& work, Index ticket) {
     unit.output = work.output + work.g.output_line.offset(unit.line);
     unit.width = columns < COLUMNS ? static_cast<int>(columns) : COLUMNS;
     unit.count = steps < STEPS ? static_cast<int>(steps) : STEPS;
+    unit.lead = SHIFTED ? static_cast<int>(reinterpret_cast<size_t>(unit.first_row(work.g)) % 16) : 0;
     return unit;
 }
 

@@ -12,8 +12,8 @@ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2)
 
 constexpr int SPAN_STEPS = SPAN * CHUNK;
 
-// Spans are added up in place: afterwards part[i] is the aggregate of the largest aligned power of two of spans that ends
-// with span i. So the blocks before span n, one for each bit of n, end where n has its lower bits cleared.
+// Spans are added up in place: afterwards part[i] is the aggregate of the largest aligned power of two of spans that
+// ends with span i. So the blocks before span n, one for each bit of n, end where n has its lower bits cleared.
 template <int COUNT, int HEIGHT, int WIDTH>
 __device__ Item add_up(Item (&part)[HEIGHT][WIDTH], int first, int column) {
     if constexpr (COUNT == 1) {
@@ -24,7 +24,8 @@ __device__ Item add_up(Item (&part)[HEIGHT][WIDTH], int first, int column) {
     }
 }
 
-// That of a block which does not exist may be 0: compilers load what only one branch needs before they know which is taken.
+// That of a block which does not exist may be 0: compilers load what only one branch needs before they know which is
+// taken.
 __device__ constexpr int end_of_block(int number, int bit) {
     return number >> bit == 0 ? 0 : (number >> bit << bit) - 1;
 }
@@ -73,17 +74,28 @@ struct Values {
         for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = widen(convert<Value>(pack.element[v]));
     }
 
-    // `at(k)` loads step k of the span, of which `count` exist. All loads come before the first use. Steps that do not exist
-    // are not merely skipped: NVRTC 13.0 loaded them all the same, and read outside of shared memory.
-    template <typename At> __device__ void load(int count, At at) {
+    template <bool BACKWARDS, typename T> __device__ void set_chunk(int i, int v, const Pack<T, CHUNK>& pack) {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) value[i][j][v] = widen(convert<Value>(pack.element[BACKWARDS ? CHUNK - 1 - j : j]));
+    }
+
+    // `at(k)` loads step k of the span. All loads come before the first use.
+    template <typename At> __device__ void load_whole(At at) {
         decltype(at(0)) pack[SPAN_STEPS];
+#pragma unroll
+        for (int k = 0; k < SPAN_STEPS; k++) pack[k] = at(k);
+#pragma unroll
+        for (int k = 0; k < SPAN_STEPS; k++) set(k, pack[k]);
+    }
+
+    // The same of a span of which `count` steps exist. Steps that do not exist are not merely skipped: NVRTC 13.0
+    // loaded them all the same, and read outside of the array.
+    template <typename At> __device__ void load(int count, At at) {
         if (count == SPAN_STEPS) {
-#pragma unroll
-            for (int k = 0; k < SPAN_STEPS; k++) pack[k] = at(k);
-#pragma unroll
-            for (int k = 0; k < SPAN_STEPS; k++) set(k, pack[k]);
+            load_whole(at);
             return;
         }
+        decltype(at(0)) pack[SPAN_STEPS];
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
             if (count > 0) pack[k] = at(k < count ? k : count - 1);

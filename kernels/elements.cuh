@@ -151,8 +151,8 @@ __device__ inline void widen_pair(unsigned word, float& low, float& high, const 
     high = bits_as_float(word & 0xffff0000u);
 }
 
-// The elements of a pack, as the type that they are computed in or another. ANEW: halves are not kept widened since they
-// were widened before, which would take twice the registers.
+// The elements of a pack, as the type that they are computed in or another. ANEW: halves are not kept widened since
+// they were widened before, which would take twice the registers.
 template <bool ANEW = false, typename To, typename T, int COUNT>
 __device__ void unpack(const Pack<T, COUNT>& pack, To (&value)[COUNT]) {
     if constexpr (!IsSame<T, typename ComputedIn<T>::type>::value && COUNT % 2 == 0) {

@@ -11,7 +11,8 @@ struct HardwareGate {
     __device__ void init(unsigned arrivals) { mbarrier_init(&barrier, arrivals); }
     __device__ void arrive() { mbarrier_arrive(&barrier); }
 
-    // From 9.0 on: arrives, and keeps the gate shut until `bytes` have come, which are a multiple of 16 as are the addresses.
+    // From 9.0 on: arrives, and keeps the gate shut until `bytes` have come, which are a multiple of 16 as are the
+    // addresses.
     __device__ void arrive_with_copy(void* to, const void* from, unsigned bytes) {
         mbarrier_arrive_expect(&barrier, bytes);
         bulk_load(to, from, bytes, &barrier);
@@ -51,6 +52,6 @@ struct SoftwareGate {
 template <bool HARDWARE> struct GateOf { using type = SoftwareGate; };
 template <> struct GateOf<true> { using type = HardwareGate; };
 
-// How a stage is loaded: by ordinary loads, which pass through registers, by asynchronous copies of a few bytes each, or
-// by bulk copies. Hardware gates wait for the last two.
+// How a stage is loaded: by ordinary loads, which pass through registers, by asynchronous copies of a few bytes each,
+// or by bulk copies. Hardware gates wait for the last two.
 constexpr int BY_ELEMENTS = 0, BY_COPIES = 1, IN_BULK = 2;

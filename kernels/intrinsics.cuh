@@ -14,10 +14,12 @@ __device__ inline unsigned long long double_as_bits(double x) {
     return static_cast<unsigned long long>(__double_as_longlong(x));
 }
 
-// The same word, of which the compiler does not know what it computed from it before.
+// The same word, of which the compiler does not know what it computed from it before. ptxas sees through what makes no
+// instruction; it does not know that grids have one dimension.
 __device__ inline unsigned hidden(unsigned word) {
-    asm("" : "+r"(word));
-    return word;
+    unsigned same;
+    asm("{.reg .b32 zero; mov.u32 zero, %%ctaid.y; xor.b32 %0, %1, zero;}" : "=r"(same) : "r"(word));
+    return same;
 }
 
 __device__ inline float float_from_half(unsigned short bits) {
@@ -192,8 +194,8 @@ template <typename T> __device__ inline void store_streaming(T* address, const T
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Compute capability 8.0: copies from global to shared memory by single threads, and barriers in shared memory that count
-// arrivals and, from 9.0 on, the bytes of bulk copies.
+// Compute capability 8.0: copies from global to shared memory by single threads, and barriers in shared memory that
+// count arrivals and, from 9.0 on, the bytes of bulk copies.
 
 using Mbarrier = unsigned long long;
 
@@ -224,6 +226,9 @@ template <int BYTES> __device__ inline void copy_async(void* shared, const void*
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
     }
 }
+
+// Waits for all copies that this thread has begun.
+__device__ inline void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Arrives as soon as all copies that this thread has begun are complete.
 __device__ inline void copy_async_arrive(Mbarrier* barrier) {
@@ -278,6 +283,30 @@ __device__ inline void bulk_load_once(void* shared, const void* global, unsigned
             shared_address(shared)),
         "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
         : "memory");
+}
+
+// Barriers of a cluster's blocks, which also make what was written before visible after; compute capability 9.0.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+__device__ inline void cluster_sync() {
+    cluster_arrive();
+    cluster_wait();
+}
+
+// The number of this block in its cluster.
+__device__ inline unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// The same place in the shared memory of another block of the cluster.
+template <typename T> __device__ T* map_shared(T* shared, unsigned rank) {
+    unsigned long long there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(shared), "r"(rank));
+    return reinterpret_cast<T*>(there);
 }
 
 #endif

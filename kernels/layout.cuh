@@ -21,9 +21,9 @@ template <int RANK> struct Layout {
     }
 };
 
-// What exists of `most` where `left` do from there on. The minimum comes last: ptxas 13.0 joins max(0, min(left, most)) and
-// a comparison of it with `most` into one instruction of compute capability 9.0, VIMNMX.RELU, whose predicate was true for
-// some that were less.
+// What exists of `most` where `left` do from there on. The minimum comes last: ptxas 13.0 joins max(0, min(left, most))
+// and a comparison of it with `most` into one instruction of compute capability 9.0, VIMNMX.RELU, whose predicate was
+// true for some that were less.
 __device__ inline int up_to(Index left, int most) {
     return left < most ? (left < 0 ? 0 : static_cast<int>(left)) : most;
 }

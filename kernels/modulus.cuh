@@ -66,6 +66,16 @@ struct Space {
     }
 };
 
+// The bytes that an array spans, counted from its first element.
+struct Extent {
+    Index begin, end;
+
+    // Whether it spans some bytes at an offset and a word on either side, where elements of other rows may lie.
+    __device__ bool spans(Index offset, Index bytes) const {
+        return offset >= begin + 4 && offset <= end - bytes - 4;
+    }
+};
+
 using DividendLine = Line<StoredDividend, DIVIDEND_ACCESS, DIVIDEND_ALIGNED, Index>;
 using DivisorLine = Line<StoredDivisor, DIVISOR_ACCESS, DIVISOR_ALIGNED, Index>;
 

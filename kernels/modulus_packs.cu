@@ -9,6 +9,7 @@
 //     PACK             elements of a pack: 16 bytes of the widest type
 //     ALIGNED_ROWS     every row of the output begins with a whole pack
 //     ROWS             rows of a thread; more than 1 where they have the divisor's pack in common, and all is PACKED
+//     BLOCKS           of a multiprocessor at once, which bounds the registers of a thread
 #include "modulus.cuh"
 
 struct Geometry {
@@ -17,12 +18,15 @@ struct Geometry {
     Index rows;                     // rows along the last of the outer axes
     Index dividend_row, output_row; // from one of them to the next, in bytes
     Count packs;                    // of a row
+    Extent dividend, divisor;
     Space outer;                    // whose last axis counts ROWS rows at a time
 };
 
-constexpr int DIVIDEND_MARGIN = margin_of<StoredDividend>(DIVIDEND_ACCESS);
-constexpr int DIVISOR_MARGIN = margin_of<StoredDivisor>(DIVISOR_ACCESS);
-constexpr int MARGIN = DIVIDEND_MARGIN > DIVISOR_MARGIN ? DIVIDEND_MARGIN : DIVISOR_MARGIN;
+// Whether whole words can be read for a pack that begins at element `first` of a row, which begins at an offset.
+template <typename Stored, int ACCESS> __device__ bool is_spanned(const Extent& array, Index row, Index first) {
+    constexpr Index STEP = ACCESS == SECOND ? 2 * sizeof(Stored) : sizeof(Stored);
+    return margin_of<Stored>(ACCESS) == 0 || array.spans(row + first * STEP, PACK * STEP);
+}
 
 // Elements by which a row of the output begins behind a multiple of a pack's size.
 __device__ Index lead_of(const char* row) {
@@ -30,22 +34,24 @@ __device__ Index lead_of(const char* row) {
     else return static_cast<Index>(reinterpret_cast<size_t>(row) % (PACK * sizeof(Output)) / sizeof(Output));
 }
 
-// All loads come before the first use. None waits behind a branch: for rows that are not there, the last one is loaded
-// again.
+// ROWS rows, or fewer where there are no more. Where all are there, no branch stands between the loads: ptxas would
+// move those behind it, each to the computation of its row.
 __device__ void write_whole(const DividendLine& x, const DivisorLine& y, char* row, Index first, Index rows,
                             const Geometry& g) {
     const auto divisor = y.whole<PACK>(first);
-    Values<StoredDividend, PACK> dividends[ROWS];
+    const auto dividend = [&](int i) { return x.after(i * g.dividend_row).whole<PACK>(first); };
+    char* const to = row + first * static_cast<Index>(sizeof(Output));
+    if (rows >= ROWS) {
+        Values<StoredDividend, PACK> dividends[ROWS];
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        dividends[i] = x.after((i < rows ? i : rows - 1) * g.dividend_row).whole<PACK>(first);
-    }
-    const DivisorsOf<PACK> divisors(converted<Value>(divisor));
+        for (int i = 0; i < ROWS; i++) dividends[i] = dividend(i);
+        const DivisorsOf<PACK> divisors(converted<Value>(divisor));
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        if (i >= rows) return;
-        char* to = row + i * g.output_row + first * static_cast<Index>(sizeof(Output));
-        store_whole<true>(to, outputs_of(dividends[i], divisors));
+        for (int i = 0; i < ROWS; i++) store_whole<true>(to + i * g.output_row, outputs_of(dividends[i], divisors));
+    } else {
+        const DivisorsOf<PACK> divisors(converted<Value>(divisor));
+#pragma unroll 1
+        for (int i = 0; i < rows; i++) store_whole<true>(to + i * g.output_row, outputs_of(dividend(i), divisors));
     }
 }
 
@@ -60,7 +66,7 @@ __device__ void write_part(const DividendLine& x, const DivisorLine& y, char* ro
     }
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
 modulus_packs(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
               StoredDivisor divisor_number, Geometry g) {
     const Index thread = static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x;
@@ -71,7 +77,10 @@ modulus_packs(const char* dividend, const char* divisor, char* output, StoredDiv
     const DivisorLine y = {divisor + at.divisor, 0, divisor_number};
     const Index first = (thread - group * g.packs.size) * PACK - lead_of(output + at.output);
     const Index rows = ROWS > 1 ? g.rows - at.last * ROWS : 1;
-    if (__builtin_expect(first >= MARGIN && first + PACK + MARGIN <= g.length, true)) {
+    const bool is_whole = first >= 0 && first + PACK <= g.length &&
+                          is_spanned<StoredDividend, DIVIDEND_ACCESS>(g.dividend, at.dividend, first) &&
+                          is_spanned<StoredDivisor, DIVISOR_ACCESS>(g.divisor, at.divisor, first);
+    if (__builtin_expect(is_whole, true)) {
         write_whole(x, y, output + at.output, first, rows, g);
         return;
     }

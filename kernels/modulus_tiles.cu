@@ -4,15 +4,13 @@
 // load such a turned operand along the columns, 16 bytes at a time, and hand it over in shared memory to those that
 // write the rows. Where no operand lies along the rows, threads compute along the columns and hand over the results.
 //
-// Shared memory holds words of a row: one element, two, or as many as a word takes. A thread has as many columns, and
-// turns them in registers.
-//
 // Constants that the plan sets, beside those of modulus.cuh:
 //     DIVIDEND_ACCESS, DIVISOR_ACCESS        along the columns of a turned operand, else along the rows; not SECOND
 //     DIVIDEND_TURNED, DIVISOR_TURNED        dense along the columns; one at least. All elements are aligned
 //     OUTPUT_PACKED                          rows of the output begin at multiples of 16 bytes
 //     TILE_HEIGHT, TILE_WIDTH                elements of a column and of a row; a row takes a multiple of 128 bytes
 #include "modulus.cuh"
+#include "turned_tiles.cuh"
 
 struct Geometry {
     Count rows_of_tiles, tiles_of_row;
@@ -32,85 +30,19 @@ using Moved = Select<RESULTS_MOVE, Output, Operand>::type;
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
-// A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row. A warp takes 8 such threads
-// along the columns or rows, for 128 bytes at once, by 4.
+// A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row.
 constexpr int WIDEST_TURNED =
     larger(DIVIDEND_TURNED ? sizeof(StoredDividend) : 0, DIVISOR_TURNED ? sizeof(StoredDivisor) : 0);
 constexpr int WIDEST_OF_ROWS = larger(sizeof(Output), RESULTS_MOVE ? 0 : sizeof(Beside));
-constexpr int WIDE = larger(4 / static_cast<int>(sizeof(Moved)), 1);
+constexpr int WIDE = WIDE_OF<Moved>;
 constexpr int HIGH = smaller(16 / WIDEST_TURNED, TILE_HEIGHT / 8);
 constexpr int PACK = larger(smaller(16 / WIDEST_OF_ROWS, TILE_WIDTH / 8), WIDE);
 constexpr int LOADS = TILE_HEIGHT / HIGH * (TILE_WIDTH / WIDE) / BLOCK;
 constexpr int STORES = TILE_HEIGHT * (TILE_WIDTH / PACK) / BLOCK;
-static_assert(LOADS > 0 && STORES > 0 && TILE_HEIGHT / HIGH % 8 == 0 && TILE_WIDTH / PACK % 8 == 0, "warps of 8 by 4");
+static_assert(LOADS > 0 && STORES > 0, "a part for each thread");
 
-// Where a thread's part of a tile lies, counted in such parts: along a column or row, which has `count` of them, and
-// across.
-struct Spot {
-    int along, across;
-
-    __device__ Spot(int number, int count) {
-        const int warp = number / 32, of_line = count / 8;
-        along = warp % of_line * 8 + number % 8;
-        across = warp / of_line * 4 + number / 8 % 4;
-    }
-};
-
-// The banks of a row's words change from one thread's rows to the next thread's: the 8 by 4 threads that store words of
-// as many rows, and the 8 by 4 that load 16 bytes each, find them all in banks of their own.
-struct Tile {
-    static constexpr int WORDS = TILE_WIDTH * sizeof(Moved) / 4;
-    static constexpr int OF_WIDE = WIDE * sizeof(Moved) / 4, OF_PACK = PACK * sizeof(Moved) / 4;
-    static constexpr int AT_ONCE = OF_PACK < 4 ? OF_PACK : 4;
-    static_assert(WORDS % 32 == 0, "rows of whole sets of banks");
-    using Word = Pack<unsigned, OF_WIDE>;
-    using Chunk = Pack<unsigned, AT_ONCE>;
-    alignas(16) unsigned word[TILE_HEIGHT][WORDS];
-
-    __device__ unsigned* at(int row, int number) { return &word[row][number ^ row / HIGH % 8 * 4]; }
-
-    __device__ void store(int row, int column, const Word& value) {
-        *reinterpret_cast<Word*>(at(row, column / WIDE * OF_WIDE)) = value;
-    }
-
-    __device__ Values<Moved, PACK> load(int row, int column) {
-        union Chunks {
-            Values<Moved, PACK> values;
-            Chunk chunk[OF_PACK / AT_ONCE];
-            __device__ Chunks() {}
-        } found;
-#pragma unroll
-        for (int i = 0; i < OF_PACK / AT_ONCE; i++) {
-            found.chunk[i] = *reinterpret_cast<Chunk*>(at(row, column / WIDE * OF_WIDE + i * AT_ONCE));
-        }
-        return found.values;
-    }
-};
-
+using Tile = TurnedTile<Moved, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;
 using Column = Values<Moved, HIGH>;
-
-// A row of the words in which columns of elements lie side by side.
-template <typename T> __device__ Tile::Word word_of_row(const Values<T, HIGH> (&column)[WIDE], int row) {
-    Tile::Word result;
-    if constexpr (sizeof(T) == 1) {
-        const int i = row / 4, two = row % 4 < 2 ? 0x5140 : 0x7362;  // bytes of two rows, then halves of one
-        const unsigned left = __byte_perm(column[0].word[i], column[1].word[i], two);
-        const unsigned right = __byte_perm(column[2].word[i], column[3].word[i], two);
-        result.element[0] = __byte_perm(left, right, row % 2 ? 0x7632 : 0x5410);
-    } else if constexpr (sizeof(T) == 2) {
-        const int i = row / 2;
-        result.element[0] = __byte_perm(column[0].word[i], column[1].word[i], row % 2 ? 0x7632 : 0x5410);
-    } else {
-        union Words {
-            T element;
-            Tile::Word word;
-            __device__ Words() {}
-        } words;
-        words.element = column[0].get(row);
-        result = words.word;
-    }
-    return result;
-}
 
 struct Operands {
     Values<StoredDividend, HIGH> dividend;
@@ -215,10 +147,7 @@ struct Block {
                 Column column[WIDE];
 #pragma unroll
                 for (int c = 0; c < WIDE; c++) column[c] = moved(columns[k][c]);
-#pragma unroll
-                for (int r = 0; r < HIGH; r++) {
-                    tile.store(at.along * HIGH + r, at.across * WIDE, word_of_row(column, r));
-                }
+                tile.store(at.along * HIGH, at.across * WIDE, column);
             }
         }
         __syncthreads();
@@ -239,10 +168,6 @@ constexpr int MARGIN_OF_COLUMNS = larger(DIVIDEND_TURNED ? margin_of<StoredDivid
                                          DIVISOR_TURNED ? margin_of<StoredDivisor>(DIVISOR_ACCESS) : 0);
 constexpr int MARGIN_OF_ROWS = larger(DIVIDEND_TURNED ? 0 : margin_of<StoredDividend>(DIVIDEND_ACCESS),
                                       DIVISOR_TURNED ? 0 : margin_of<StoredDivisor>(DIVISOR_ACCESS));
-
-__device__ bool is_inside(Index first, Index count, Index margin, Index length) {
-    return first >= margin && first + count + margin <= length;
-}
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,

@@ -13,7 +13,8 @@
 // input - mean is right to the last bit however large the mean is.
 //
 // Constants that the plan sets:
-//     INPUT, SCALE, BIAS, OUTPUT, MOMENT     element types: of the arrays, and of mean and variance
+//     INPUT, SCALE, BIAS, OUTPUT, MOMENT     element types: of the arrays, and of mean and variance; MOMENT is Moments
+//                                            where `mean` gets both, for another kernel
 //     COMPUTE                                float or double: in which the elements are normalized
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
 //                                            group, 4: for each chunk
@@ -149,6 +150,16 @@ template <int COUNT> __device__ Sums sum_of(const Pack<Input, COUNT>& chunk, dou
 
 template <> constexpr bool COMMUTES<Sums> = true;
 
+// Of neighbours, as many as a power of two.
+template <int COUNT> __device__ Sums pairwise_sum(Sums (&sums)[COUNT]) {
+#pragma unroll
+    for (int step = 1; step < COUNT; step *= 2) {
+#pragma unroll
+        for (int k = 0; k < COUNT; k += 2 * step) sums[k] = combine(sums[k], sums[k + step]);
+    }
+    return sums[0];
+}
+
 // Of all lanes, or of each WIDTH neighbours; in steps from `half` on.
 template <int WIDTH = LANES> __device__ Sums lane_sum(Sums sums, int half = 1) {
 #pragma unroll
@@ -190,9 +201,11 @@ __device__ float power_of_two(double x) {
 }
 
 // 1 / sqrt(x) to 34 bits, from 2^-1000 to 2^1000: three steps of Newton's from half the exponent [1]. Unlike the
-// approximations of the hardware these are the same on all GPUs, and with a tenth of the instructions of sqrt and 1 / x.
+// approximations of the hardware these are the same on all GPUs, and with a tenth of the instructions of sqrt and 1 /
+// x.
 //
-// [1] C. Lomont, Fast inverse square root, 2003; the constant for double is from M. Robertson, A brief history of InvSqrt,
+// [1] C. Lomont, Fast inverse square root, 2003; the constant for double is from M. Robertson, A brief history of
+// InvSqrt,
 //     2012.
 __device__ double reciprocal_root(double x) {
     double y = bits_as_double(0x5fe6eb50c7b537a9ull - (double_as_bits(x) >> 1));
@@ -201,6 +214,11 @@ __device__ double reciprocal_root(double x) {
     for (int step = 0; step < 3; step++) y *= fma(minus_half * y, y, 1.5);
     return y;
 }
+
+// That of a number that is neither subnormal nor infinite; of others it is beyond all bounds.
+__device__ int exponent_of(double x) { return static_cast<int>(double_as_bits(x) >> 52 & 0x7ff) - 1023; }
+
+__device__ bool lies_within(int x, int bound) { return -bound <= x && x <= bound; }
 
 // How an element is normalized. Numbers of float are brought near 1 by a power of two first: so neither squares nor
 // distances overflow, whatever the magnitude, and both multiplications are fused to additions.
@@ -220,27 +238,62 @@ template <> struct Normalizer<double> {
 template <> struct __align__(16) Normalizer<float> {
     float power, mean, factor, rest;
 
+    // Every thread of a block waits for this, one operation after the other.
     __device__ static Normalizer of(const Moments& m, const Parameters& p) {
         const double spread = fma(m.squares, p.inverse_length, p.epsilon), bounded = spread > 1e300 ? 1e300 : spread;
-        const double root = NORMALIZE_VARIANCE && m.squares != 0 ? reciprocal_root(bounded) : 1.0;
+        const double reciprocal = reciprocal_root(bounded);
+        const double root = NORMALIZE_VARIANCE && m.squares != 0 ? reciprocal : 1.0;
+        Normalizer normalizer = of_usual(m, root);
+        if (!are_usual(m.mean, NORMALIZE_VARIANCE ? spread : 1.0)) normalizer = of_any(m, root);
+        return normalizer;
+    }
+    __device__ float apply(float x) const { return fmaf(fmaf(x, power, -mean), factor, rest); }
+
+private:
+    // Whether nothing that is made of these leaves the range of float, nor that of double.
+    __device__ static bool are_usual(double mean, double spread) {
+        const int of_mean = exponent_of(mean), of_spread = exponent_of(spread);
+        return lies_within(of_mean, 120) && lies_within(of_spread, 240) && lies_within(2 * of_mean - of_spread, 240);
+    }
+
+    // What the mean alone decides is computed while the root is, and multiplied by powers of two at last. These round
+    // nothing, so the bits are those of the other way.
+    __device__ static Normalizer of_usual(const Moments& m, double root) {
+        const float mean = static_cast<float>(m.mean);
+        const double rest = (m.mean - mean) + m.rest;
+        constexpr unsigned long long HALF_OF_LAST_BIT = 1ull << 28;  // of float's 24 bits
+        const unsigned rounded = static_cast<unsigned>((double_as_bits(root) + HALF_OF_LAST_BIT) >> 32);
+        const unsigned bits = ((rounded << 3) - 0x40000000u) & 0x7f800000u;  // from double's bias to float's
+        const float power = bits_as_float(bits);
+        return {power, mean * power, static_cast<float>(root) * bits_as_float(0x7f000000u - bits),
+                static_cast<float>(-rest * root)};
+    }
+    __device__ static Normalizer of_any(const Moments& m, double root) {
         const float power = power_of_two(root), mean = static_cast<float>(m.mean * power);
         const double factor = root * bits_as_float(0x7f000000u - float_as_bits(power));
         const double rest = (m.mean * power - mean) + m.rest * power;
         return {power, mean, static_cast<float>(factor), static_cast<float>(-rest * factor)};
     }
-    __device__ float apply(float x) const { return fmaf(fmaf(x, power, -mean), factor, rest); }
 };
 
+template <typename Moment>
+__device__ void store_moments(char* mean, char* variance, const Moments& m, const Parameters& p) {
+    if constexpr (IsSame<Moment, Moments>::value) {
+        *reinterpret_cast<Moments*>(mean) = m;
+    } else {
+        *reinterpret_cast<Moment*>(mean) = convert<Moment>(m.mean);
+        *reinterpret_cast<Moment*>(variance) = convert<Moment>(quotient(m.squares, p.divisor, p.inverse_divisor));
+    }
+}
+
 __device__ void store_moments(const Arrays& group, const Moments& m, const Parameters& p) {
-    const double variance = quotient(m.squares, p.divisor, p.inverse_divisor);
-    *reinterpret_cast<MOMENT*>(group.mean) = convert<MOMENT>(m.mean);
-    *reinterpret_cast<MOMENT*>(group.variance) = convert<MOMENT>(variance);
+    store_moments<MOMENT>(group.mean, group.variance, m, p);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Scale, bias and activation
 
-constexpr int NONE = 0, OF_ELEMENTS = 1, NUMBER = 2, OF_GROUP = 3, OF_CHUNKS = 4;
+constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_CHUNKS = 4;
 
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
@@ -259,10 +312,10 @@ __device__ Output finished(Compute y, Compute scale, Compute bias, const Paramet
 
 // COUNT neighbours of scale or bias, or the number that stands for all of them.
 template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
-    Pack<typename Select<KIND == NUMBER, Compute, Stored>::type, KIND == OF_ELEMENTS ? COUNT : 1> pack;
+    Pack<typename Select<KIND == OF_ALL, Compute, Stored>::type, KIND == OF_ELEMENTS ? COUNT : 1> pack;
 
     __device__ void load_once(const char* of_group, double number) {
-        if constexpr (KIND == NUMBER) pack.element[0] = static_cast<Compute>(number);
+        if constexpr (KIND == OF_ALL) pack.element[0] = static_cast<Compute>(number);
         else if constexpr (KIND == OF_GROUP) pack.element[0] = load_element<Stored, ALIGNED>(of_group);
     }
     __device__ void load_of_chunk(const char* of_chunk) {

@@ -116,8 +116,8 @@ __device__ void spread_chunk(RowBuffer& buffer, Result& result) {
     for (int j = 0; j < CHUNK; j++) result.element[j] = buffer.output[j * LANES + lane_index()];
 }
 
-// Where a lane's elements of a row lie, every 32nd one: as most runs are longer than that, a division for each would cost
-// more than all else.
+// Where a lane's elements of a row lie, every 32nd one: as most runs are longer than that, a division for each would
+// cost more than all else.
 template <int ARRAY> struct Walk {
     const Axes<REDUCED_RANK>& axes;
     Index number, place, offset;  // place: in the run

@@ -14,8 +14,10 @@
 //     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
 //     REPEATS         1: scale and bias are the same for all groups
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
+//     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once the
+//                     statistics are known, which leaves room for more blocks
 //     ROUNDS          so many times these rows does a warp work on in a tile, a power of two
-//     TEAMS           such groups or tiles, or warps with short groups, that a block works on
+//     TEAMS           warps with short groups in a block; 1 otherwise
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
 #include "normalization_chunks.cuh"
 #include "normalization_tiles.cuh"
@@ -201,16 +203,28 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
 constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
 
 // The first element of row r of this warp, in its tile.
-__device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES % WARPS * ROWS + r) * ROW; }
+__device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES * ROWS + r) * ROW; }
 
 struct Rows {
+    static constexpr int AT_ONCE = OPERANDS_EARLY || ROWS < 4 ? ROWS : 4;
+
     Chunk chunk[ROWS];
+    Operands<CHUNK> operands[AT_ONCE];  // of some rows
 
     // `begin` is where the tile begins.
     __device__ void load(const Arrays& group, const Geometry& g, Index begin, Index end) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             load_row(group, g, begin + first_of_row(r), end, chunk[r]);
+        }
+        if (OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, 0);
+    }
+
+    __device__ void load_scale_and_bias(const Arrays& group, const Geometry& g, Index begin, Index end, int row) {
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++) {
+            operands[r].load_once(group);
+            load_operands(group, g, begin + first_of_row(row + r) + lane_index() * CHUNK, end, operands[r]);
         }
     }
 
@@ -232,61 +246,52 @@ struct Rows {
         return lane_sum<ROWS>(row_aggregates(sums));
     }
 
-    // Scale and bias of a few rows at a time, so that 64 registers do.
     __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g,
                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, Index end) {
-        constexpr int AT_ONCE = ROWS < 4 ? ROWS : 4;
 #pragma unroll
-        for (int batch = 0; batch < ROWS; batch += AT_ONCE) {
-            Operands<CHUNK> operands[AT_ONCE];
-#pragma unroll
-            for (int r = 0; r < AT_ONCE; r++) {
-                const Index number = begin + first_of_row(batch + r) + lane_index() * CHUNK;
-                operands[r].load_once(group);
-                load_operands(group, g, number, end, operands[r]);
-            }
+        for (int row = 0; row < ROWS; row += AT_ONCE) {
+            if (!OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, row);
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
-                Result result = normalized(chunk[batch + r], normalizer, operands[r], p);
-                store_row(buffer, group, g, begin + first_of_row(batch + r), end, result);
+                Result result = normalized(chunk[row + r], normalizer, operands[r], p);
+                store_row(buffer, group, g, begin + first_of_row(row + r), end, result);
             }
         }
     }
 };
 
-// From the sums of the warps to that of their team, by all threads of the block.
-__device__ Sums team_sum(Sums (&warp_sums)[TEAMS][WARPS], Sums sums) {
+// From the sums of the warps to that of the block: each lane adds up some by itself.
+__device__ Sums block_sum(Sums (&warp_sums)[WARPS], Sums sums) {
     constexpr int WIDTH = 1 << (WARPS > 16 ? 5 : WARPS > 8 ? 4 : WARPS > 4 ? 3 : WARPS > 2 ? 2 : WARPS > 1);
-    const int warp = threadIdx.x / LANES, place = lane_index() % WIDTH;
-    if (lane_index() == 0) warp_sums[warp / WARPS][warp % WARPS] = sums;
+    constexpr int AT_ONCE = OPERANDS_EARLY && WIDTH >= 4 ? 4 : 1;
+    const int first = lane_index() % (WIDTH / AT_ONCE) * AT_ONCE;
+    if (lane_index() == 0) warp_sums[threadIdx.x / LANES] = sums;
     __syncthreads();
-    return lane_sum<WIDTH>(place < WARPS ? warp_sums[warp / WARPS][place] : Sums{});
+    Sums neighbours[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++) neighbours[k] = first + k < WARPS ? warp_sums[first + k] : Sums{};
+    return lane_sum<WIDTH / AT_ONCE>(pairwise_sum(neighbours));
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                 double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
-    __shared__ Sums warp_sums[TEAMS][WARPS];
+    __shared__ Sums warp_sums[WARPS];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    const Index number = static_cast<Index>(blockIdx.x) * TEAMS + threadIdx.x / (LANES * WARPS);
-    const bool exists = number < g.groups;  // the last block may have teams without a group
-    const Arrays group = arrays.at(g.kept.offsets(exists ? number : 0));
-    const Index end = exists ? g.length : 0;
+    const Arrays group = arrays.at(g.kept.offsets(static_cast<Index>(blockIdx.x)));
 
     Rows rows;
-    rows.load(group, g, 0, end);
-    const Input first = exists ? load_input(group, g, 0) : Input();
+    rows.load(group, g, 0, g.length);
+    const Shift shift(load_input(group, g, 0));
     rows.gather(buffer);
-    const Shift shift(first);
-    const Sums sums = team_sum(warp_sums, rows.sum(0, end, shift));
+    const Sums sums = block_sum(warp_sums, rows.sum(0, g.length, shift));
     // By now the whole group was read, so the output may be the input.
 
     const Moments moments = moments_of(sums, shift.value, p);
-    if (mean && exists && first_of_row(0) == 0 && lane_index() == 0) store_moments(group, moments, p);
-    if (!output) return;
-    rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
+    if (mean && threadIdx.x == 0) store_moments(group, moments, p);
+    if (output) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, g.length);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -307,7 +312,7 @@ struct Work {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_lines(const char* input, Sums* tile_sums, Geometry g) {
     __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
-    __shared__ Sums warp_sums[TEAMS][WARPS];
+    __shared__ Sums warp_sums[WARPS];
     Work work(g, blockIdx.x);
     const char* of_group = input + g.kept.offsets(work.group).of[OF_INPUT];
     const Arrays group = {of_group, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
@@ -322,7 +327,7 @@ sum_lines(const char* input, Sums* tile_sums, Geometry g) {
         sums = over_rounds.next(round, rows.sum(work.begin, g.length, shift));
         work.next_round();
     }
-    sums = team_sum(warp_sums, sums);
+    sums = block_sum(warp_sums, sums);
     if (threadIdx.x == 0) tile_sums[blockIdx.x] = sums;
 }
 

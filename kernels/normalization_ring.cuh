@@ -24,7 +24,8 @@
 // have read what it had. Two blocks that share all their bundles are at most two rings of units apart: the first has
 // loaded at most a ring more than it has finished, and so had the other when it published what finished that. Therefore
 // it is always the same blocks that share a bundle, all of them if it has a piece for each; where a bundle has fewer
-// pieces than there are blocks, their number is a multiple of the pieces, and that of the slots of the bundles at a time.
+// pieces than there are blocks, their number is a multiple of the pieces, and that of the slots of the bundles at a
+// time.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     COLUMNS                                             groups of a bundle

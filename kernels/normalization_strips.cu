@@ -186,7 +186,7 @@ using Elements = Pack<Input, VECTOR>;
 
 // Scale or bias of the lane's columns, in one row.
 template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool EACH> struct RowOperand {
-    static constexpr int WIDE = EACH && KIND != NUMBER ? VECTOR : 1;
+    static constexpr int WIDE = EACH && KIND != OF_ALL ? VECTOR : 1;
     Operand<Stored, KIND == OF_ELEMENTS ? OF_GROUP : KIND, ALIGNED, 1> value[WIDE];
 
     __device__ void load(const char* of_column, double number, const Geometry& g) {

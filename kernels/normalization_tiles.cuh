@@ -23,12 +23,7 @@ __device__ Sums serial_sum(const Sums* tile, Index count, Index tiles) {
             const Index number = batch * AT_ONCE + k;
             sums[k] = number < tiles ? tile[number] : Sums{};
         }
-#pragma unroll
-        for (int step = 1; step < AT_ONCE; step *= 2) {
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k += 2 * step) sums[k] = combine(sums[k], sums[k + step]);
-        }
-        total = sums[0];
+        total = pairwise_sum(sums);
         int b = 0;
         for (; batch >> b & 1; b++) total = combine(half[b], total);
         half[b] = total;

@@ -48,8 +48,8 @@ __device__ inline double reciprocal(double y) {
     return fused(r, fused(-y, r, 1.0), r);
 }
 
-// For an integer q near dividend / y: dividend - q * y. Both numbers are multiples of one unit, of which y has less than
-// 2^DIGITS.
+// For an integer q near dividend / y: dividend - q * y. Both numbers are multiples of one unit, of which y has less
+// than 2^DIGITS.
 //
 // The sum with 1.5 * 2^(DIGITS - 1) rounds to an integer. The reciprocal's error times a quotient up to 2^STEP is at
 // most a quarter: 2^(1 - 24) * 2^21 or 4 * 2^(1 - 53) * 2^49. So q is within 3/4 of the quotient and the result within
@@ -105,15 +105,14 @@ template <typename Real, bool SUBNORMALS> __device__ Real divide_long(Real x, Re
     return not_negative(rest, divisor.significand) * divisor.unit;
 }
 
-// For all magnitudes. Not inlined: it is seldom needed, and long. Double has no subnormals among floats, and takes
-// longer steps.
-__device__ __noinline__ float long_remainder(float x, float y) {
+// For all magnitudes. Double has no subnormals among floats, and takes longer steps.
+__device__ inline float long_remainder(float x, float y) {
     if (!(x - x == 0 && y > 0)) return bits_as_float(0x7fffffffu);  // NaN
     if (x < y) return x;
     if constexpr (FAST_DOUBLE) return static_cast<float>(divide_long<double, false>(x, y));
     else return divide_long<float, true>(x, y);
 }
-__device__ __noinline__ double long_remainder(double x, double y) {
+__device__ inline double long_remainder(double x, double y) {
     if (!(x - x == 0 && y > 0)) return static_cast<double>(bits_as_float(0x7fffffffu));
     return x < y ? x : divide_long<double, true>(x, y);
 }
@@ -126,31 +125,19 @@ template <typename Value> struct Divisor {
     Divisor() = default;
     __device__ explicit Divisor(Value divisor) : y(fabs(divisor)), by(reciprocal(y)) {}
 
-    __device__ Value remainder_of(Value x) const {
-        const Value magnitude = fabs(x);
-        const Step<Value> first(magnitude, y, by);
-        Value remainder = not_negative(first.rest, y);
-        const bool is_exact = first.is_exact() && y <= power_of_two<Value>(Format<Value>::BIAS - 1);
-        if (__builtin_expect(!is_exact, false)) remainder = long_remainder(magnitude, y);
-        return copysign(remainder, x);
+    // By one step; false where that is not enough.
+    __device__ bool take_step(Value x, Value& remainder) const {
+        const Step<Value> first(fabs(x), y, by);
+        remainder = copysign(not_negative(first.rest, y), x);
+        return first.is_exact() && y <= power_of_two<Value>(Format<Value>::BIAS - 1);
     }
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers of 16 bits, in float. In the two halves of a word: their Divisors, and how the words are taken apart and put
-// together.
+// together. Only bfloat16, whose numbers may need any number of steps, is converted first.
 
 template <typename T> struct Halves;
-
-template <> struct Halves<bfloat16> {
-    using Divisor = ::Divisor<float>;
-
-    __device__ static float low(unsigned word) { return bits_as_float(word << 16); }
-    __device__ static float high(unsigned word) { return bits_as_float(word & 0xffff0000u); }
-    __device__ static unsigned join(float low, float high, unsigned) {
-        return static_cast<unsigned>(bfloat16_from_float(high)) << 16 | bfloat16_from_float(low);
-    }
-};
 
 // Of magnitudes of halves. Quotients are below 2^41: two steps, and no branch. A divisor of 0 gives infinities, then
 // NaN; one of infinity is replaced by a number that no half reaches.
@@ -279,8 +266,8 @@ template <> struct Divisor<long long> : SignedDivisor<long long, unsigned long l
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Integers of 8 bits: two pairs in a word, each computed at once in halves, which hold integers up to 2^11. There are so
-// many in a second that nothing else is fast enough. Nothing here is approximate but for the numbers of steps, so
+// Integers of 8 bits: two pairs in a word, each computed at once in halves, which hold integers up to 2^11. There are
+// so many in a second that nothing else is fast enough. Nothing here is approximate but for the numbers of steps, so
 // testing all pairs of bytes proves it.
 
 // The same number in both halves of a word.
@@ -382,4 +369,45 @@ template <typename T, int COUNT, bool SAME> struct Divisors<T, COUNT, SAME, true
         for (int i = 0; i < WORDS; i++) result.word[i] = divisor[SAME ? 0 : i].remainder_of(x.word[i]);
         return result;
     }
+};
+
+// Floats: all take a step, and those that need more do it together. That is seldom needed and long, so it is not
+// inlined, and works on the stored numbers, which are kept anyway.
+template <typename T, int COUNT>
+__device__ __noinline__ Values<T, COUNT> long_remainders(Values<T, COUNT> x, Values<T, COUNT> y) {
+    Values<T, COUNT> result;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const auto dividend = widen(x.get(i));
+        result.set(i, convert<T>(copysign(long_remainder(fabs(dividend), fabs(widen(y.get(i)))), dividend)));
+    }
+    return result;
+}
+
+template <typename T, int COUNT, bool SAME> struct FloatDivisors {
+    using Real = typename ComputedIn<T>::type;
+    Values<T, COUNT> y;
+    Divisor<Real> divisor[SAME ? 1 : COUNT];
+
+    __device__ explicit FloatDivisors(const Values<T, COUNT>& divisors) : y(divisors) {
+#pragma unroll
+        for (int i = 0; i < (SAME ? 1 : COUNT); i++) divisor[i] = Divisor<Real>(widen(y.get(i)));
+    }
+
+    __device__ Values<T, COUNT> remainders_of(const Values<T, COUNT>& x) const {
+        Real remainder[COUNT];
+        bool enough = true;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) enough &= divisor[SAME ? 0 : i].take_step(widen(x.get(i)), remainder[i]);
+        return __builtin_expect(enough, true) ? values_of<T>(remainder) : long_remainders(x, y);
+    }
+};
+template <int COUNT, bool SAME> struct Divisors<float, COUNT, SAME, false> : FloatDivisors<float, COUNT, SAME> {
+    using FloatDivisors<float, COUNT, SAME>::FloatDivisors;
+};
+template <int COUNT, bool SAME> struct Divisors<double, COUNT, SAME, false> : FloatDivisors<double, COUNT, SAME> {
+    using FloatDivisors<double, COUNT, SAME>::FloatDivisors;
+};
+template <int COUNT, bool SAME> struct Divisors<bfloat16, COUNT, SAME, true> : FloatDivisors<bfloat16, COUNT, SAME> {
+    using FloatDivisors<bfloat16, COUNT, SAME>::FloatDivisors;
 };

@@ -4,7 +4,8 @@
 //     output[i] = input[0] + ... + input[i - 1]      (exclusive; the identity for i = 0)
 //
 // i counts in the direction of traversal: reverse scans start at the end. A segmented scan starts afresh at every head,
-// the first element of a segment. A line is everything along the scanned axis; tree.cuh says in which order it is added.
+// the first element of a segment. A line is everything along the scanned axis; tree.cuh says in which order it is
+// added.
 //
 // Constants that the plan sets:
 //     INPUT, VALUE, OUTPUT    element types: stored, computed in, stored
@@ -13,7 +14,7 @@
 //     INITIAL                 1 where the output starts with the identity and is longer by one
 //     INPUT_ALIGNED, OUTPUT_ALIGNED      every element lies at a multiple of its size
 //     INPUT_PACKED, OUTPUT_PACKED        whole chunks lie dense and aligned, and are moved in one access
-//     OFFSET, OFFSET_ALIGNED             of the offsets of a segmented scan
+//     INPUT_DENSE, OUTPUT_DENSE          neighbours along the axis lie side by side
 //     LINE_RANK_IN, LINE_RANK_OUT, AXIS_RANK_IN, AXIS_RANK_OUT, INDEX    see layout.cuh
 #pragma once
 
@@ -35,6 +36,8 @@ constexpr int STORED = sizeof(Input) < 2 ? 8 : 16 / sizeof(Input);  // of 16 byt
 constexpr int CHUNK = IsInteger<Value>::value && STORED > VALUES ? STORED : VALUES;
 constexpr int ROW = LANES * CHUNK;
 constexpr int TILE = TILE_ROWS * ROW;
+
+constexpr Index SIZE_IN = sizeof(Input), SIZE_OUT = sizeof(Output);
 
 struct Geometry {
     Index lines, length, tiles;  // tiles of a line
@@ -110,6 +113,12 @@ struct Prefix {
     }
 };
 
+// The prefixes of a line left and right of a tile.
+struct Surroundings {
+    Prefix before;
+    Item after;
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Elements of a line, numbered in the direction of traversal.
 
@@ -125,12 +134,13 @@ struct Line {
 __device__ Index along(Index number, Index length) { return REVERSE ? length - 1 - number : number; }
 
 __device__ Value load(const Line& line, const Geometry& g, Index number) {
-    const Index offset = g.input_axis.offset(along(number, line.length));
+    const Index place = along(number, line.length), offset = INPUT_DENSE ? place * SIZE_IN : g.input_axis.offset(place);
     return convert<Value>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
 }
 
 __device__ void store(const Line& line, const Geometry& g, Index number, Value result) {
-    const Index offset = g.output_axis.offset(along(number, line.length + INITIAL));
+    const Index place = along(number, line.length + INITIAL);
+    const Index offset = OUTPUT_DENSE ? place * SIZE_OUT : g.output_axis.offset(place);
     store_element<OUTPUT_ALIGNED>(line.output + offset, convert<Output>(result));
 }
 
@@ -150,7 +160,16 @@ template <typename T> __device__ void widen_pack(const Pack<T, CHUNK>& pack, Acc
 }
 
 template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
-    widen_pack(*reinterpret_cast<const Pack<T, CHUNK>*>(address), value);
+    if constexpr (sizeof(T) == 1 && CHUNK % 4 == 0) {  // compilers take packs of bytes apart, and load one after the other
+        using Words = Pack<unsigned, (CHUNK + 3) / 4>;
+        const Words words = *reinterpret_cast<const Words*>(address);
+        Pack<T, CHUNK> pack;
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) pack.element[j] = static_cast<T>(words.element[j / 4] >> j % 4 * 8 & 0xff);
+        widen_pack(pack, value);
+    } else {
+        widen_pack(*reinterpret_cast<const Pack<T, CHUNK>*>(address), value);
+    }
 }
 
 __device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) {
@@ -162,7 +181,7 @@ __device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) 
 
 __device__ void load_chunk(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) {
     if (INPUT_PACKED && number + CHUNK <= line.length) {
-        load_packed<Input>(line.input + chunk_start(number, line.length) * static_cast<Index>(sizeof(Input)), value);
+        load_packed<Input>(line.input + chunk_start(number, line.length) * SIZE_IN, value);
     } else {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
@@ -174,7 +193,7 @@ __device__ void load_chunk(const Line& line, const Geometry& g, Index number, Ac
 
 __device__ void store_chunk(const Line& line, const Geometry& g, Index number, const Accumulator (&result)[CHUNK]) {
     if (OUTPUT_PACKED && number + CHUNK <= line.length) {
-        store_packed(line.output + chunk_start(number, line.length) * static_cast<Index>(sizeof(Output)), result);
+        store_packed(line.output + chunk_start(number, line.length) * SIZE_OUT, result);
     } else {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
@@ -186,17 +205,24 @@ __device__ void store_chunk(const Line& line, const Geometry& g, Index number, c
 // ---------------------------------------------------------------------------------------------------------------------
 // Rows that do not lie in whole chunks go through shared memory, so that neighbouring lanes move neighbouring elements.
 
-struct RowBuffer {
-    Value element[ROW];
+// Where chunks take more than 16 bytes, 16 stay free behind every 128: else lanes would meet in the banks of shared
+// memory.
+struct __align__(16) RowBuffer {
+    static constexpr int SIZE = sizeof(Value), OF_BANKS = 128 / SIZE, FREE = CHUNK * SIZE > 16 ? 16 / SIZE : 0;
+
+    Value elements[ROW + ROW / OF_BANKS * FREE];
+
+    __device__ Value& element(int i) { return elements[i + i / OF_BANKS * FREE]; }
 };
 
 // By all lanes of a warp: the elements first ... first + ROW - 1 of the line, from registers that hold every 32nd.
 __device__ void load_spread(const Line& line, const Geometry& g, Index first, Value (&element)[CHUNK]) {
+    const int left = up_to(line.length - first, ROW);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
-        const Index number = first + j * LANES + lane_index();
+        const int i = j * LANES + lane_index();
         element[j] = convert<Value>(Operation::template neutral<Accumulator>());
-        if (number < line.length) element[j] = load(line, g, number);
+        if (i < left) element[j] = load(line, g, first + i);
     }
 }
 
@@ -204,22 +230,23 @@ __device__ void load_spread(const Line& line, const Geometry& g, Index first, Va
 __device__ void gather_chunk(RowBuffer& buffer, const Value (&element)[CHUNK], Accumulator (&value)[CHUNK]) {
     __syncwarp();
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) buffer.element[j * LANES + lane_index()] = element[j];
+    for (int j = 0; j < CHUNK; j++) buffer.element(j * LANES + lane_index()) = element[j];
     __syncwarp();
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) value[j] = widen(buffer.element[lane_index() * CHUNK + j]);
+    for (int j = 0; j < CHUNK; j++) value[j] = widen(buffer.element(lane_index() * CHUNK + j));
 }
 
 __device__ void store_spread(RowBuffer& buffer, const Line& line, const Geometry& g, Index first,
                              const Accumulator (&result)[CHUNK]) {
     __syncwarp();
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) buffer.element[lane_index() * CHUNK + j] = convert<Value>(result[j]);
+    for (int j = 0; j < CHUNK; j++) buffer.element(lane_index() * CHUNK + j) = convert<Value>(result[j]);
     __syncwarp();
+    const int left = up_to(line.length - first, ROW);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
         const int i = j * LANES + lane_index();
-        if (first + i < line.length) store(line, g, first + i + INITIAL, buffer.element[i]);
+        if (i < left) store(line, g, first + i + INITIAL, buffer.element(i));
     }
 }
 
@@ -229,89 +256,6 @@ __device__ void store_row(RowBuffer& buffer, const Line& line, const Geometry& g
     if (OUTPUT_PACKED) store_chunk(line, g, first + lane_index() * CHUNK, result);
     else store_spread(buffer, line, g, first, result);
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Heads of segments: one bit for each element of a tile, in the direction of traversal.
-
-struct Segments {
-    const char* offsets;  // as in CSR: segment s is offsets[s] ... offsets[s + 1] - 1
-    Index count, stride;
-
-    __device__ Segments(const char* offsets, const Geometry& g)
-        : offsets(offsets), count(g.segments), stride(g.offset_stride) {}
-
-    __device__ Index offset(Index number) const {
-        return static_cast<Index>(load_element<OFFSET, OFFSET_ALIGNED>(offsets + number * stride));
-    }
-
-    // Where segment `number` in the direction of traversal begins; never decreases with the number.
-    __device__ Index start(Index number, Index length) const {
-        return REVERSE ? length - offset(count - number) : offset(number);
-    }
-
-    // The first segment that starts at `element` or later. By all lanes of a warp, which look at 32 places at a time:
-    // each look waits for memory, and takes the longer the more of it is touched.
-    __device__ Index first_from(Index element, Index length) const {
-        Index low = 0, high = count;  // it is one of low ... high
-        look_near(element, length, low, high);
-        while (low < high) {
-            const Index step = (high - low + LANES - 1) / LANES;
-            const Index place = low + lane_index() * step;
-            const bool before = place < high && start(place, length) < element;
-            const int passed = __popc(__ballot_sync(ALL_LANES, before));
-            if (passed == 0) return low;
-            const Index last_before = low + (passed - 1) * step;
-            high = passed * step < high - low ? low + passed * step : high;
-            low = last_before + 1;
-        }
-        return low;
-    }
-
-    // A look at where it would be if segments were of one length. Where they are random, it is as far from there as the
-    // root of their number: then two looks more find it, however many there are.
-    __device__ void look_near(Index element, Index length, Index& low, Index& high) const {
-        const double guess = static_cast<double>(element) / static_cast<double>(length) * static_cast<double>(count);
-        const Index step = static_cast<Index>(sqrtf(static_cast<float>(count)) / 4) + 1;
-        const Index first = static_cast<Index>(guess) - LANES / 2 * step, place = first + lane_index() * step;
-        const bool before = place < 0 || (place < count && start(place, length) < element);
-        const int passed = __popc(__ballot_sync(ALL_LANES, before));
-        const Index last_before = first + (passed - 1) * step, next = last_before + step;
-        if (passed > 0 && last_before >= 0) low = last_before + 1;
-        if (passed < LANES && next < high) high = next > low ? next : low;
-    }
-};
-
-constexpr int HEAD_WORDS = SEGMENTED ? (TILE + 31) / 32 : 1;
-
-struct Heads {
-    unsigned word[HEAD_WORDS];
-
-    // Those of the chunk that begins with element `first` of the tile: bit j is that of its element j.
-    __device__ unsigned of_chunk(int first) const {
-        if (!SEGMENTED) return 0;
-        return word[first / 32] >> (first % 32) & ((1u << CHUNK) - 1);
-    }
-
-    // The heads of the tile that begins with element `begin`, by the warp `warp` of `warps`; all words were cleared.
-    // Bits are set only inside the tile, so offsets that lie cannot lead outside.
-    __device__ void mark(const Segments& segments, Index begin, Index length, int warp, int warps) {
-        constexpr int AT_ONCE = 4;  // of 4, 8, 16 and 24 the fastest where segments have 256 elements; 24 where they have 16
-        const Index from = segments.first_from(begin, length);
-        for (Index first = from + warp * LANES + lane_index();; first += AT_ONCE * warps * LANES) {
-            Index bit[AT_ONCE];
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const Index number = first + k * warps * LANES;
-                bit[k] = number < segments.count ? segments.start(number, length) - begin : TILE;
-            }
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                if (bit[k] < 0 || bit[k] >= TILE) return;
-                atomicOr(&word[bit[k] / 32], 1u << (bit[k] % 32));
-            }
-        }
-    }
-};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Chunks in registers.

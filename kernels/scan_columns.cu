@@ -1,7 +1,7 @@
 // Running sums and products along an axis whose elements are not neighbours in memory: columns of a matrix.
 //
-// The columns are cut into strips, and a strip, along the axis, into units (column_units.cuh). Every block is an assembly
-// line as in scan_stream.cu, and its warps do different work at the same time:
+// The columns are cut into strips, and a strip, along the axis, into units (column_units.cuh). Every block is an
+// assembly line as in scan_stream.cu, and its warps do different work at the same time:
 //
 //     taker         takes a unit, as soon as a stage is free                                       taken
 //     loaders       copy the unit into the stage                (column_loaders.cuh)               full
@@ -9,7 +9,7 @@
 //     publisher     adds up the spans, and publishes the unit's aggregates                         published
 //     bundlers      publish those of blocks of units          (column_fold.cuh)
 //     folders       fold what the units above have published    (column_fold.cuh)                  folded
-//     scanners      walk down the spans and store; the stage is free                               emptied
+//     scanners      walk down the spans and store (column_stores.cuh); the stage is free           emptied
 //
 // Whoever waits, waits for a unit that was taken earlier, or for an earlier unit of its own block. So the unit taken
 // first of all that are not done can always be finished, and blocks need not start in order, nor all at once.
@@ -18,44 +18,15 @@
 // speed with strips of 128 bytes, 92 % with 256, 93 % with 512 and more; and 88 % with 256 where threads store 4 bytes.
 //
 // Constants that the plan sets, beside those of the headers:
-//     EXCHANGE, EXCHANGE_BYTES   1: outputs go through shared memory, to be stored by so many neighbouring bytes
-//     ADDERS, SCANNERS           in warps
+//     ADDERS, SCANNERS     in warps
 // Dynamic shared memory: STAGES * (STAGE_BYTES + sizeof(Stage)).
 #include "column_fold.cuh"
 #include "column_loaders.cuh"
+#include "column_stores.cuh"
 
 constexpr int FIRST_LOADER = 1, FIRST_ADDER = FIRST_LOADER + LOADERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FIRST_BUNDLER = PUBLISHER + 1, FIRST_FOLDER = FIRST_BUNDLER + FOLDERS, FIRST_SCANNER = FIRST_FOLDER + FOLDER_SETS * FOLDERS,
               WARPS = FIRST_SCANNER + SCANNERS;
-
-static_assert(!EXCHANGE || (sizeof(Output) == SIZE && DENSE && WARPS_ACROSS == 1), "outputs take the place of inputs");
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Spans. Adders and scanners take tasks: the spans of a warp, VECTOR columns in each thread.
-
-// A span of some columns in a stage: where this thread's elements are.
-struct Span {
-    static constexpr int STRIDE = BACKWARD ? -PITCH : PITCH;
-
-    int row, part, column;  // the first column
-    bool exists;
-    char* first;
-    int count;  // steps
-
-    __device__ Span(const Unit& unit, char* data, int task) {
-        const int place = task % WARPS_ACROSS * LANES + lane_index();
-        const int number = task / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
-        row = number % ROWS;
-        part = number / ROWS;
-        column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
-        exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
-        count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
-        const int begin = part * SPAN_STEPS, step = BACKWARD ? unit.steps_of(row) - 1 - begin : begin;
-        first = row_of_stage(data, row) + (count > 0 ? step : 0) * PITCH + column * SIZE;
-    }
-
-    __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
-};
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Adders
@@ -67,12 +38,18 @@ __device__ void add_units(const Work& work, int adder) {
         stage.full.wait(turn(visit));
 #pragma unroll 1
         for (int task = adder; task < TASKS; task += ADDERS) {
-            const Span span(unit, work.data(visit), task);
+            const Span span(unit, work.data(visit, unit), task);
             if (!span.exists) continue;
-            Values values;
-            values.load(span.count, [&](int k) { return *span.at(k); });
+            Item(&part)[COLUMNS] = stage.part[span.row * PARTS + span.part];
+            if (span.count == 0) {
 #pragma unroll
-            for (int v = 0; v < VECTOR; v++) stage.part[span.row * PARTS + span.part][span.column + v] = values.total(v);
+                for (int v = 0; v < VECTOR; v++) part[span.column + v] = neutral_item();
+                continue;
+            }
+            Values values;
+            span.load(values);
+#pragma unroll
+            for (int v = 0; v < VECTOR; v++) part[span.column + v] = values.total(v);
         }
         arrive_by_warp(stage.summed);
     }
@@ -117,56 +94,6 @@ __device__ void publish_units(const Work& work) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Scanners
 
-__device__ Target target_of(const Work& work, const Unit& unit, const Span& span, Index begin) {
-    char* first = unit.output + span.column * static_cast<int>(sizeof(Output));
-    return Target(work.output, first, work.g, unit.line + span.column, begin);
-}
-
-__device__ void store_values(const Work& work, const Unit& unit, const Span& span, const Values& values) {
-    const Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
-#pragma unroll
-    for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k >= span.count) continue;
-        Value result[VECTOR];
-        values.outputs_of(k, result);
-        if constexpr (EXCHANGE) {
-            Pack<Output, VECTOR> pack;
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
-            *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = pack;
-        } else {
-            target.store(k, result);
-        }
-    }
-}
-
-// Stores the spans of a warp, which lie in a stage as they shall in memory.
-__device__ void store_exchanged(const Work& work, const Unit& unit, char* data, int task) {
-    struct __align__(EXCHANGE_BYTES) Bytes {
-        char byte[EXCHANGE_BYTES];
-    };
-    constexpr int SPAN_BYTES = SPAN_STEPS * PITCH, ACROSS = (SPAN_BYTES + EXCHANGE_BYTES - 1) / EXCHANGE_BYTES;
-    const Geometry& g = work.g;
-#pragma unroll 8
-    for (int i = lane_index(); i < SPANS_OF_WARP * ACROSS; i += LANES) {
-        const int number = task * SPANS_OF_WARP + i / ACROSS, row = number % ROWS, first = number / ROWS * SPAN_STEPS;
-        const int place = i % ACROSS * EXCHANGE_BYTES, left = unit.steps_of(row) - first;
-        const int steps = left < SPAN_STEPS ? left : SPAN_STEPS, bytes = steps * PITCH;
-        if (place >= bytes) continue;
-        const int lowest = BACKWARD ? unit.steps_of(row) - first - steps : first;  // in the stage
-        const Index number_of_lowest = unit.begin() + row * ROW_STEPS + first + INITIAL + (REVERSE ? steps - 1 : 0);
-        char* to = unit.output + g.output_axis.offset(along(number_of_lowest, g.length + INITIAL)) + place;
-        const char* from = row_of_stage(data, row) + lowest * PITCH + place;
-        if (place + EXCHANGE_BYTES <= bytes) {
-            *reinterpret_cast<Bytes*>(to) = *reinterpret_cast<const Bytes*>(from);
-        } else {
-            for (int b = 0; place + b < bytes; b += SIZE) {
-                *reinterpret_cast<Output*>(to + b) = *reinterpret_cast<const Output*>(from + b);
-            }
-        }
-    }
-}
-
 __device__ void scan_span(const Stage& stage, const Unit& unit, const Span& span, Values& values) {
     constexpr int BITS = log2_of(PARTS);
     const int unit_of_row = static_cast<int>(unit.number) & ((1 << OF_ROW) - 1);
@@ -190,20 +117,17 @@ __device__ void scan_units(const Work& work, int scanner) {
         stage.folded.wait(turn(visit));
 #pragma unroll 1
         for (int task = scanner; task < TASKS; task += SCANNERS) {
-            const Span span(unit, work.data(visit), task);
-            if (span.exists) {
+            const Span span(unit, work.data(visit, unit), task);
+            const bool exists = span.exists && span.count > 0;
+            Values values;
+            if (exists) {
                 if (INITIAL && unit.number == 0 && span.row == 0 && span.part == 0) {
                     target_of(work, unit, span, 0).store_initial();
                 }
-                Values values;
-                values.load(span.count, [&](int k) { return *span.at(k); });
+                span.load(values);
                 scan_span(stage, unit, span, values);
-                store_values(work, unit, span, values);
             }
-            if constexpr (EXCHANGE) {
-                __syncwarp();
-                store_exchanged(work, unit, work.data(visit), task);
-            }
+            store_task(work, unit, work.data(visit, unit), task, span, values, exists);
         }
         if (EXCHANGE && LOAD == IN_BULK) fence_async_proxy();
         arrive_by_warp(stage.emptied);
@@ -214,7 +138,7 @@ __device__ void scan_units(const Work& work, int scanner) {
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(LOAD == BY_ELEMENTS ? LOADERS : LOADERS * LANES);
+    stage.full.init(LOAD == BY_ELEMENTS ? LOADERS : LOAD == IN_BULK ? LANES : LOADERS * LANES + 1);
     stage.summed.init(ADDERS);
     stage.published.init(1);
     stage.folded.init(FOLDER_SETS * FOLDERS);

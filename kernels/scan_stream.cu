@@ -1,7 +1,7 @@
 // Running sums and products of long lines, which read their input once: an assembly line in every block.
 //
-// A line is cut into tiles (tree.cuh). Blocks stay on the GPU and take one tile after the other by tickets, in the order
-// of the tiles. Each block has a ring of stages, through which its warps pass the tiles from hand to hand:
+// A line is cut into tiles (tree.cuh). Blocks stay on the GPU and take one tile after the other by tickets, in the
+// order of the tiles. Each block has a ring of stages, through which its warps pass the tiles from hand to hand:
 //
 //     loaders       take a ticket, and copy the tile into a stage                                  taken, full
 //     markers       set a bit for each head of a segment (segmented scans only)                    marked
@@ -23,7 +23,7 @@
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
-#include "scan.cuh"
+#include "samples.cuh"
 #include "stream.cuh"
 
 using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
@@ -33,12 +33,14 @@ constexpr bool BULK = LOAD == IN_BULK;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr bool SHIFTED = BULK && !(INPUT_PACKED && CHUNK * sizeof(Input) == 16);  // tiles begin at any address
+constexpr bool EDGES_IN_WORDS = SHIFTED && sizeof(Input) % 4 == 0 && INPUT_ALIGNED;  // of tiles
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? 16 : 0);
 constexpr int ROWS_AT_ONCE = sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // as many as there are registers for
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
 
 static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
+static_assert(TILE_ROWS % ADDERS == 0 && TILE_ROWS % SCANNERS == 0, "each has as many rows as the others");
 
 struct Stage {
     Gate taken, full, marked, summed, published, folded, emptied;
@@ -104,24 +106,49 @@ __device__ void fill_rest(const Tile& tile, char* to, int thread, int threads) {
     if (BULK) fence_async_proxy();  // the copy engine writes here next
 }
 
-// By a warp. The copy engine moves whole 16 bytes; the few bytes before and after them are moved one by one.
+// Where the bytes of a tile begin and end that the copy engine moves, 16 at a time; the edges are less than that.
+struct Inner {
+    int begin, end, bytes;
+
+    __device__ Inner(const char* from, const Tile& tile) {
+        bytes = tile.count * static_cast<int>(SIZE_IN);
+        begin = SHIFTED ? static_cast<int>(-reinterpret_cast<unsigned long long>(from) % 16) : 0;
+        if (begin > bytes) begin = bytes;
+        end = begin + (bytes - begin) / 16 * 16;
+    }
+
+    // The edges, of which each lane moves one byte or one word.
+    template <int UNIT, typename Move> __device__ void for_edges(const Move& move) const {
+        const int lane = lane_index(), i = lane % 16 * UNIT, place = lane < 16 ? i : end + i;
+        if (place < (lane < 16 ? begin : bytes)) move(place);
+    }
+};
+
+// By a warp. The edges of a whole tile come by copies of a word each, if they are words: a loader that waited for them
+// would pass on tiles only as often as memory answers.
 template <typename HardwareGate>
 __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& full, char* data) {
-    const int lane = lane_index();
-    const Index lowest = tile.lowest(work.g.length) * static_cast<Index>(sizeof(Input));
-    const char* from = work.input + work.g.input_line.offset(tile.line) + lowest;
+    const char* from = work.input + work.g.input_line.offset(tile.line) + tile.lowest(work.g.length) * SIZE_IN;
     char* to = data + stage_offset(work, tile) + lead(tile);
-    const int bytes = tile.count * static_cast<int>(sizeof(Input));
-    int head = SHIFTED ? static_cast<int>(-reinterpret_cast<unsigned long long>(from) % 16) : 0;
-    if (head > bytes) head = bytes;
-    const int bulk = (bytes - head) / 16 * 16, tail = bytes - head - bulk;
-    if (lane < head) to[lane] = from[lane];
-    if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
-    fill_rest(tile, to - lead(tile), lane, LANES);
-    if (SHIFTED) fence_async_proxy();  // what was moved one by one lies where a copy of a later turn may write
+    const Inner inner(from, tile);
+    bool arrived = false;
+    if constexpr (EDGES_IN_WORDS) {
+        if (tile.count == TILE) {
+            inner.for_edges<4>([&](int place) { copy_async<4>(to + place, from + place); });
+            full.arrive_after_copies();
+            arrived = true;
+        }
+    }
+    if (!arrived) {
+        inner.for_edges<1>([&](int place) { to[place] = from[place]; });
+        fill_rest(tile, to - lead(tile), lane_index(), LANES);
+        if (EDGES_IN_WORDS) full.arrive();
+    }
+    if (SHIFTED) fence_async_proxy();  // what is moved by words or bytes lies where copies of other turns write
     __syncwarp();
-    if (lane > 0) return;
-    if (bulk > 0) full.arrive_with_copy(to + head, from + head, bulk);
+    if (lane_index() > 0) return;
+    const int bulk = inner.end - inner.begin;
+    if (bulk > 0) full.arrive_with_copy(to + inner.begin, from + inner.begin, bulk);
     else full.arrive();
 }
 
@@ -151,8 +178,8 @@ __device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full,
     if (lane_index() == 0) full.arrive();
 }
 
-// By all loaders: a copy for each element of a whole tile. The end of a line is moved by the threads themselves, as what
-// they fill up beside it.
+// By all loaders: a copy for each element of a whole tile. The end of a line is moved by the threads themselves, as
+// what they fill up beside it.
 template <typename HardwareGate>
 __device__ void copy_one_by_one(const Work& work, const Tile& tile, HardwareGate& full, char* data, int thread) {
     constexpr int THREADS = LOADERS * LANES, SIZE = sizeof(Input);
@@ -187,10 +214,11 @@ __device__ void load_tiles(const Work& work, int thread) {
         }
         if (!await_tile(work, visit)) break;
         const Tile tile = stage.tile;
+        const Index next = thread == 0 ? work.tickets.next() : 0;  // comes while the tile does
         if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
         else if constexpr (LOAD == BY_COPIES) copy_one_by_one(work, tile, stage.full, work.data(visit), thread);
         else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
-        if (thread == 0) ticket = work.tickets.next();
+        ticket = next;
     }
     if (thread > 0) return;
     work.tickets.prepare_next_launch(ticket);
@@ -203,15 +231,19 @@ __device__ void load_tiles(const Work& work, int thread) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Markers. Each takes every MARKERS-th tile: finding the first segment takes several looks at memory, one after the
-// other, and as many tiles are searched at a time.
+// Markers. Each takes every MARKERS-th tile: offsets take longer to come than a tile to pass, and as many tiles are
+// marked at a time.
 
-__device__ void mark_tiles(const Work& work, const Segments& segments, int marker) {
+__device__ void mark_tiles(const Work& work, const Segments& segments, Samples& samples, Gate& sampled, int marker) {
+    samples.take(segments, marker * LANES + lane_index(), MARKERS * LANES);
+    __syncwarp();
+    if (lane_index() == 0) sampled.arrive();
+    sampled.wait(0);
     for (int visit = marker; await_tile(work, visit); visit += MARKERS) {
         Stage& stage = work.stage(visit);
         for (int word = lane_index(); word < HEAD_WORDS; word += LANES) stage.heads.word[word] = 0;
         __syncwarp();
-        stage.heads.mark(segments, stage.tile.begin, work.g.length, 0, 1);
+        stage.heads.mark(segments, stage.tile.begin, samples.around(stage.tile.begin, segments));
         __syncwarp();
         if (lane_index() == 0) stage.marked.arrive();
     }
@@ -220,17 +252,40 @@ __device__ void mark_tiles(const Work& work, const Segments& segments, int marke
 // ---------------------------------------------------------------------------------------------------------------------
 // Adders: each has some neighbouring rows of every tile.
 
+// Lanes whose chunks lie in the same banks of shared memory begin with different elements: this one with number `turn`.
+__device__ int turn_of_lane() {
+    constexpr int SIZE = sizeof(Staged);
+    return lane_index() * CHUNK * SIZE / 128 * (SIZE < 4 ? 4 / SIZE : 1) % CHUNK;
+}
+
+// Puts elements in order of which the first is number `turn`.
+__device__ void turn_by(int turn, Staged (&element)[CHUNK]) {
+#pragma unroll
+    for (int step = 1; step < CHUNK; step *= 2) {
+        Staged before[CHUNK];
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) before[j] = element[j];
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) element[j] = turn & step ? before[(j + CHUNK - step) % CHUNK] : before[j];
+    }
+}
+
 // The chunk that begins with element `number` of the tile, in the direction of traversal.
 __device__ void load_staged(const char* from, int number, Accumulator (&value)[CHUNK]) {
     constexpr int SIZE = sizeof(Staged);
     if constexpr (STAGED_PACKED) {
         load_packed<Staged>(from + (REVERSE ? TILE - number - CHUNK : number) * SIZE, value);
     } else {
+        const int turn = turn_of_lane();
+        Staged element[CHUNK];
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            const int place = REVERSE ? TILE - 1 - number - j : number + j;
-            value[j] = widen(convert<Value>(load_element<Staged, STAGED_ALIGNED>(from + place * SIZE)));
+            const int i = number + (j + turn) % CHUNK;
+            element[j] = load_element<Staged, STAGED_ALIGNED>(from + (REVERSE ? TILE - 1 - i : i) * SIZE);
         }
+        turn_by(turn, element);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) value[j] = widen(convert<Value>(element[j]));
     }
 }
 
@@ -341,7 +396,7 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(LOAD == BY_COPIES ? LOADERS * LANES : LOADERS);
+    stage.full.init(EDGES_IN_WORDS ? 1 + LANES : LOAD == BY_COPIES ? LOADERS * LANES : LOADERS);
     stage.marked.init(1);
     stage.summed.init(ADDERS);
     stage.published.init(1);
@@ -354,19 +409,22 @@ scan_stream(const char* input, char* output, const char* offsets, Word* control,
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
     __shared__ RowBuffer buffers[OUTPUT_PACKED ? 1 : SCANNERS];
+    __shared__ Samples samples;
+    __shared__ Gate sampled;
     __shared__ Word first;
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     if (threadIdx.x == LANES) {
 #pragma unroll 1
         for (int i = 0; i < STAGES; i++) open(stages[i]);
+        if (MARKERS > 0) sampled.init(MARKERS);
         if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
     }
     __syncthreads();
 
     const Work work = {input, output, g, stages, reinterpret_cast<char*>(dynamic_shared), {control, first, g.lines * g.tiles}};
     if (warp < FIRST_MARKER) load_tiles(work, threadIdx.x);
-    else if (warp < FIRST_ADDER) mark_tiles(work, Segments(offsets, g), warp - FIRST_MARKER);
+    else if (warp < FIRST_ADDER) mark_tiles(work, Segments(offsets, g), samples, sampled, warp - FIRST_MARKER);
     else if (warp < PUBLISHER) add_tiles(work, warp - FIRST_ADDER);
     else if (warp == PUBLISHER) publish_tiles(work);
     else if (warp == FOLDER) fold_tiles(work);

@@ -14,32 +14,30 @@ template <int COUNT> __device__ void await(const Word* const (&from)[COUNT], Ite
 
 constexpr int GROUPS_AT_ONCE = 5;  // 132 blocks publish a little over 4 groups from one tile of a block to its next
 
-// A part of a line, the unit of work.
+// A part of a line, the unit of work. Tiles are counted in 32 bits, as tickets are: of 64 bits the folders would take
+// longer.
 struct Tile {
-    Index ticket, line, number, begin;
+    int ticket, line, number;
+    Index begin;
     int count;
 
-    __device__ static Tile of(Index ticket, const Geometry& g) {
-        const Index number = ticket % g.tiles, begin = number * TILE;
-        return {ticket, ticket / g.tiles, number, begin, static_cast<int>(g.length - begin < TILE ? g.length - begin : TILE)};
+    __device__ static Tile of(Index number, const Geometry& g) {
+        const int ticket = static_cast<int>(number), tiles = static_cast<int>(g.tiles), in_line = ticket % tiles;
+        const Index begin = static_cast<Index>(in_line) * TILE;
+        return {ticket, ticket / tiles, in_line, begin, static_cast<int>(g.length - begin < TILE ? g.length - begin : TILE)};
     }
 
     // The tile's elements in memory begin with this one of the line.
     __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
 };
 
-struct Surroundings {
-    Prefix before;
-    Item after;
-};
-
 // What has been folded of a line: its groups before that of the present tile. By all lanes of a warp.
 struct Fold {
-    Index line;
-    GroupPrefix<Item, Index> groups;
+    int line;
+    GroupPrefix<Item, int> groups;
     Prefix before;  // of all these groups
 
-    __device__ void begin(Index next) {
+    __device__ void begin(int next) {
         line = next;
         groups = {neutral_item(), neutral_item(), 0};
         before = Prefix::nothing();
@@ -47,18 +45,18 @@ struct Fold {
 
     __device__ void add(Item group) { before = {groups.add(group), false}; }
 
-    // Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those in
-    // the tile's own group, one for each lane.
+    // Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those
+    // in the tile's own group, one for each lane.
     __device__ Item advance_to(const Tickets& tickets, const Tile& tile, const Geometry& g) {
-        const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
-        const Index group = tile.number / RADIX, first = tile.line * g.tiles;
+        const int lane = lane_index(), place = tile.number % RADIX, group = tile.number / RADIX;
+        const int first = tile.line * static_cast<int>(g.tiles);
         if (tile.line != line) begin(tile.line);
         Item item[GROUPS_AT_ONCE + 1];  // of whole groups, and of the tile's own
         do {
             const Word* from[GROUPS_AT_ONCE + 1];
 #pragma unroll
             for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-                const Index other = groups.count + k;
+                const int other = groups.count + k;
                 from[k] = other < group ? tickets.published(first + other * RADIX + lane) : nullptr;
             }
             from[GROUPS_AT_ONCE] = lane < place ? tickets.published(first + group * RADIX + lane) : nullptr;
@@ -75,7 +73,7 @@ struct Fold {
 
     // The prefixes of the line left and right of a tile whose aggregate is `own`, from those of the tiles in its group.
     __device__ Surroundings surroundings(const Tile& tile, Item in_group, Item own) {
-        const int lane = lane_index(), place = static_cast<int>(tile.number % RADIX);
+        const int lane = lane_index(), place = tile.number % RADIX;
         const Item inclusive = warp_prefix(lane == place ? own : in_group);
         const Item tiles_before = shuffle(inclusive, (place + LANES - 1) % LANES), tiles = shuffle(inclusive, place);
         Surroundings around = {before, before.followed_by(tiles)};

@@ -1,9 +1,9 @@
 // How the blocks of a launch share work that comes in an order: tickets, epochs and published aggregates.
 //
-// Scratch memory holds a word with the next ticket and the number of launches so far, then aggregates that blocks publish
-// for one another, 32 bits of value in each word. Every word carries the epoch of its launch: what an earlier launch left
-// is not taken for a value, and nothing has to be cleared. The block that takes the very last ticket sets the first word
-// up for the next launch.
+// Scratch memory holds a word with the next ticket and the number of launches so far, then aggregates that blocks
+// publish for one another, 32 bits of value in each word. Every word carries the epoch of its launch: what an earlier
+// launch left is not taken for a value, and nothing has to be cleared. The block that takes the very last ticket sets
+// the first word up for the next launch.
 //
 // Whoever waits for an aggregate waits for a smaller ticket, which a block took that runs already: so blocks need not
 // start in order, nor all at once.

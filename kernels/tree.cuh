@@ -2,9 +2,9 @@
 //
 // A line is cut into chunks of 16 bytes, each combined from left to right. 32 chunks make a row, 64 rows a tile, 32
 // tiles a group, and a line has any number of groups. Within a row, a tile and a group the prefixes are those of
-// Sklansky's network [1]: the aggregates of aligned powers of two, combined pairwise. A prefix of the line is that of its
-// groups, followed by that of the tiles in a group, of the rows in a tile, and so on down. Neither the number of warps or
-// blocks nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
+// Sklansky's network [1]: the aggregates of aligned powers of two, combined pairwise. A prefix of the line is that of
+// its groups, followed by that of the tiles in a group, of the rows in a tile, and so on down. Neither the number of
+// warps or blocks nor the strides of the arrays have a part in it, so all kernels agree to the last bit.
 //
 // [1] J. Sklansky, Conditional-sum addition logic, IRE Trans. Electronic Computers, 1960.
 #pragma once
@@ -29,10 +29,10 @@ template <int WIDTH = LANES, typename Item> __device__ Item warp_prefix(Item ite
 // Whether combine(a, b) has the bits of combine(b, a).
 template <typename Item> constexpr bool COMMUTES = false;
 
-// The aggregates of COUNT rows, a power of two, of which each lane has a chunk: lane i gets that of row i % COUNT. In each
-// step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT. With a WIDTH
-// the same for each WIDTH neighbouring lanes; of more rows than that, item[k] is the aggregate of row k * WIDTH + i % WIDTH.
-// Where chunks that follow each other are APART lanes apart, i / APART takes the place of i.
+// The aggregates of COUNT rows, a power of two, of which each lane has a chunk: lane i gets that of row i % COUNT. In
+// each step two lanes exchange halves of what they have, so all rows together take COUNT shuffles and not 5 COUNT. With
+// a WIDTH the same for each WIDTH neighbouring lanes; of more rows than that, item[k] is the aggregate of row k * WIDTH
+// + i % WIDTH. Where chunks that follow each other are APART lanes apart, i / APART takes the place of i.
 template <int COUNT, int WIDTH = LANES, int APART = 1, typename Item>
 __device__ Item row_aggregates(Item (&item)[COUNT]) {
     const int lane = lane_index();
@@ -70,9 +70,9 @@ template <typename Item, bool MORE = true> struct TilePrefixes {
     }
 };
 
-// The prefixes of any number of groups that come one after the other. A prefix of n groups consists of an aligned block of
-// 2^b groups for each bit b of n; the blocks are combined from the largest to the smallest. Lane b holds the block of bit
-// b and the prefix of all blocks above it, so that another group costs two steps or so. By all lanes of a warp.
+// The prefixes of any number of groups that come one after the other. A prefix of n groups consists of an aligned block
+// of 2^b groups for each bit b of n; the blocks are combined from the largest to the smallest. Lane b holds the block
+// of bit b and the prefix of all blocks above it, so that another group costs two steps or so. By all lanes of a warp.
 template <typename Item, typename Count> struct GroupPrefix {
     Item block, above;
     Count count;

@@ -180,8 +180,8 @@ def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any 
 #: With room for a group of more units than a warp has lanes.
 ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
 
-#: With room for pieces of strips, which are larger.
-STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10)
+#: With room for pieces of strips, which are larger, and without clusters.
+STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
 
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
@@ -192,14 +192,37 @@ OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=6
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
 
+#: With so many that two tiles are linked in four parts each, three and four tiles in two.
+PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)
+
 #: With so many that it loads once.
 MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
+
+
+def crowded(name: str) -> Call:
+    """Sums in segments of which a thousand lie between two samples of offsets, most right behind a tile's begin.
+
+    The others are empty, at the end.
+    """
+    n = 4 * 4096
+    source = values((n,), np.int64)
+    starts = np.concatenate([[0, 1, 70, 71, 5000], np.arange(8192, 10_160, 2)])
+    offsets = np.concatenate([starts, np.full(256_000 - starts.size, n)]).astype(np.uint16)
+
+    def expected() -> Arrays:
+        heads = np.zeros(n, np.int64)
+        heads[starts] = starts
+        first, total = np.maximum.accumulate(heads), np.cumsum(source)
+        return (total - total[first] + source[first],)
+
+    return Call(name, lambda make: segmented_cumsum(make(source), make(offsets)), expected, device=OLD_GPU)
+
 
 ROWS = [
     scan("a line in chunks", (99,), np.int32),
     scan("rows of one warp", (9, 97), np.int32),
     *(scan(f"lines of {rows} rows", (2, 32 * rows - 1), np.complex128) for rows in (2, 3, 4, 6, 8, 12, 16, 24, 32)),
-    *(scan(f"lines of {rows} rows", (2, 32 * rows), np.complex128) for rows in (36, 48, 64)),
+    *(scan(f"lines of {rows} rows", (2, 32 * rows), np.complex128) for rows in (33, 36, 48, 64)),
     scan("rows of a whole tile", (2, 8192), np.int32),
     scan("rows backwards, not in chunks", (2, 4091), np.int64, reverse=True),
     scan("rows exclusive", (1, 8190), np.float32, exclusive=True),
@@ -229,12 +252,12 @@ SHORT_ROWS = [
 
 def twice(name: str, shape: tuple[int, ...], dtype: Any) -> Call:
     """One call after the other: what the first leaves in the scratch must not disturb the second."""
-    source = values(shape, dtype)
+    sources = values((2, *shape), dtype)
 
     def compute(make: AsArray) -> Any:
-        return tuple(cudml.cumsum(make(source), axis=-1, dtype=dtype) for _ in range(2))
+        return tuple(cudml.cumsum(make(source), axis=-1, dtype=dtype) for source in sources)
 
-    return Call(name, compute, lambda: (np.cumsum(source, axis=-1, dtype=dtype),) * 2)
+    return Call(name, compute, lambda: tuple(np.cumsum(source, axis=-1, dtype=dtype) for source in sources))
 
 
 LONG_ROWS = [
@@ -275,17 +298,24 @@ LINKED_TILES = [
     scan("linked tiles shifted by a byte", (1, 9000), np.int32, pattern="offset by a byte"),
     scan("linked tiles in place", (1, 4501), np.int64, out_pattern="same"),
     scan("linked tiles of bytes", (1, 70_001), np.int8),
+    scan("linked groups of tiles", (1, 33 * 2048 + 700), np.complex128, device=MANY_BLOCKS),
+    scan("linked parts", (1, 2 * 2048 - 5), np.complex128, device=PARTS_GPU),
+    scan("linked parts of products", (1, 3 * 2048 - 5), np.complex128, operation="product", device=PARTS_GPU),
+    scan("linked parts backwards", (1, 9000), np.int32, reverse=True, device=PARTS_GPU),
+    scan("linked parts, exclusive", (2, 8200), np.int32, exclusive=True, device=PARTS_GPU),
 ]
 
 SEGMENTED = [
     segmented("segments in a tile", 700, np.int32, [1, 1, 2, 31, 32, 33, 350, 699]),
     segmented("segments over linked tiles", 18_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 17_999]),
+    segmented("segments over linked parts", 13_000, np.int64, [5, 8192, 8193, 12_999], device=PARTS_GPU),
     segmented("segments over tiles", 26_000, np.int32, [5, 8192, 8193, 16_384, 16_384, 25_999]),
     segmented("segments backwards", 13_200, np.int64, [4, 4100, 9102, 9102, 13_199], np.int64, reverse=True),
     segmented("segments exclusive", 9000, np.int32, [904, 905, 8192], exclusive=True),
     segmented("segments of products", 4200, np.int64, [1000, 4096], operation="product"),
     segmented("many segments", 3000, np.int64, [*range(1, 3000, 3)], np.uint16),
     segmented("many segments over tiles", 13_000, np.int64, [*range(1, 13_000, 3)], np.uint16),
+    crowded("more segments than samples"),
     segmented("segments on an old GPU", 17_000, np.int64, [5, 4096, 4097, 8192, 16_999], device=OLD_GPU),
 ]
 
@@ -315,6 +345,39 @@ COLUMNS = [
     scan("columns of groups", (140_000, 2), np.complex128, axis=0),
     scan("columns of many blocks", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
     scan("columns of two looks", (3000, 40), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
+    scan("columns of every second", (600, 70), np.int32, axis=0, pattern="every second"),
+    scan("columns in shifted rows", (600, 99), np.int32, axis=0),
+    scan("columns in shifted rows, backwards", (2, 333, 66), np.float64, axis=1, pattern="padded lines", reverse=True),
+    scan(
+        "columns in shifted rows, in place", (600, 70), np.float32, axis=0, pattern="padded lines", out_pattern="same"
+    ),
+    scan("turned output", (70, 600), np.float32, pattern="rolled axes", out_pattern="contiguous"),
+    scan(
+        "turned output, backwards",
+        (3, 40, 301),
+        np.int64,
+        pattern="rolled axes",
+        out_pattern="every second line",
+        reverse=True,
+    ),
+    scan(
+        "turned output by elements",
+        (70, 501),
+        np.int64,
+        stored=np.int8,
+        pattern="rolled axes",
+        out_pattern="contiguous",
+    ),
+    scan("turned input", (70, 600), np.float32, out_pattern="rolled axes"),
+    scan(
+        "turned input, backwards",
+        (3, 40, 300),
+        np.int32,
+        pattern="every second line",
+        out_pattern="rolled axes",
+        reverse=True,
+    ),
+    scan("turned input by elements", (70, 501), np.float16, out_pattern="rolled axes"),
     scan("columns of every second byte", (1100, 66), np.int8, axis=0, pattern="every second line"),
 ]
 
@@ -418,16 +481,18 @@ def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
 SMALL_GROUPS = [
     normalization("groups of one element", (70, 1), np.float32, (1,)),
     normalization("groups of a chunk", (300, 3), np.float32, (1,)),
-    normalization("groups of two lanes", (70, 8), np.float32, (1,)),
+    normalization("groups of two lanes", (800, 8), np.float32, (1,)),
     normalization("groups of five lanes", (31, 18), np.float32, (1,), "every second"),
-    normalization("groups of sixteen lanes", (33, 64), np.float32, (1,)),
+    normalization("groups of sixteen lanes", (100, 64), np.float32, (1,)),
     normalization("groups of one warp", (9, 100), np.float32, (1,)),
     normalization("groups that fill all blocks", (16, 128), np.float32, (1,)),
     normalization("group that ends in a chunk", (1, 130), np.float32, (1,)),
     normalization("groups of two rows", (5, 129), np.float32, (1,)),
-    normalization("groups of four rows", (3, 500), np.float32, (1,)),
-    normalization("groups of two warps", (3, 1000), np.float32, (1,)),
-    normalization("groups of three warps", (3, 1537), np.float32, (1,)),
+    normalization("groups of four rows", (13, 500), np.float32, (1,)),
+    normalization("few groups of four rows", (3, 500), np.float32, (1,)),
+    normalization("groups of four warps", (3, 1000), np.float32, (1,)),
+    normalization("groups of five warps", (3, 2100), np.float32, (1,)),
+    normalization("groups of sixteen rows a warp", (2, 8200), np.float32, (1,)),
     normalization("groups of sixteen warps", (2, 4096), np.float64, (1,)),
     normalization("groups of more rows", (2, 4099), np.float64, (1,)),
     normalization("groups in place", (3, 600), np.float32, (1,), out="same"),
@@ -484,10 +549,15 @@ STREAMS = [
     normalization("stream in place", (2, 30_000), np.float32, (1,), out="same"),
     normalization("stream of halves", (2, 40_000), np.float16, (1,)),
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
+    normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2)),
+    normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines"),
+    normalization("stream of padded halves", (120, 2, 150), np.float16, (0, 2), "padded lines"),
     normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
     normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
     affine("batch norm in a stream", (39, 3, 1024), "batch_norm"),
-    affine("batch norm with one piece for each block", (24, 4, 1000), "batch_norm", SIX_BLOCKS),
+    affine(
+        "batch norm with one piece for each block", (20, 4, 1000), "batch_norm", SIX_BLOCKS._replace(multiprocessors=5)
+    ),
     affine("layer norm in a stream", (2, 20_000), "layer_norm"),
 ]
 
@@ -500,6 +570,45 @@ STRIPS = [
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
+]
+
+CLUSTERS = [
+    normalization("clusters", (1100, 70), np.float32, (0,), device=MANY_BLOCKS),
+    normalization("clusters of whole tiles", (1024, 32), np.float64, (0,), device=MANY_BLOCKS),
+    normalization("clusters in place", (700, 64), np.float32, (0,), out="same", device=MANY_BLOCKS),
+    normalization("clusters of halves", (1300, 64), np.float16, (0,), device=MANY_BLOCKS),
+    normalization("clusters of eight", (4097, 64), np.float32, (0,), device=MANY_BLOCKS),
+    normalization("clusters over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=MANY_BLOCKS),
+    normalization("clusters of every second", (1100, 40), np.float32, (0,), "every second", device=MANY_BLOCKS),
+    affine("batch norm in clusters", (1300, 64), "batch_norm", MANY_BLOCKS),
+]
+
+
+def turned_batch_norm(name: str, shape: tuple[int, ...]) -> Call:
+    """Channels last in memory, channels first in the output; the statistics too."""
+    x = floats(shape, np.float32)
+    axes, over = (0, 2), (1, -1, 1)
+    scale, bias = (floats(shape[1:2], np.float32, seed) for seed in (1, 2))
+
+    def compute(make: AsArray) -> Any:
+        source = laid_out(make, x, "rolled axes")
+        out = laid_out(make, np.zeros_like(x), "contiguous")
+        return batch_norm(source, make(scale), make(bias), out=out, return_statistics=True)
+
+    def expected() -> Arrays:
+        y = normalized(x, axes) * scale.reshape(over) + bias.reshape(over)
+        return y, x.mean(axes, dtype=np.float64), x.var(axes, dtype=np.float64)
+
+    return Call(name, compute, expected, 2e-5, TINY_GPU)
+
+
+TURNED = [
+    normalization("turned", (130, 70), np.float32, (1,), "transposed", "contiguous", TINY_GPU),
+    normalization("turned into whole tiles", (128, 64), np.float32, (0,), "transposed", "contiguous", TINY_GPU),
+    normalization("turned halves", (131, 140), np.float16, (1,), "transposed", "contiguous", TINY_GPU),
+    normalization("turned doubles", (70, 40), np.float64, (0, 1), "contiguous", "transposed", TINY_GPU),
+    normalization("turned from anywhere", (130, 70), np.float32, (0,), "offset by an element", "transposed", TINY_GPU),
+    turned_batch_norm("turned batch norm", (3, 20, 90)),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -564,7 +673,8 @@ MODULI = [
     modulus("modulus of shifted packs in place", ((5, 301), (5, 301)), np.int8, "padded lines", "same"),
     modulus("modulus shifted within words", ((3, 101), (101,)), np.int16, "offset by a byte", "offset by an element"),
     modulus("modulus of a short row", ((30, 17), (17,)), np.int32),
-    modulus("modulus of a row", ((30, 132), (132,)), np.int32),
+    modulus("modulus of a row", ((31, 132), (132,)), np.int32),
+    modulus("modulus of a row of halves", ((30, 264), (264,)), np.float16),
     modulus("modulus of a column", ((30, 132), (30, 1)), np.float32),
     modulus("modulus of a column of bytes", ((30, 512), (30, 1)), np.int8),
     modulus("modulus of a transposed column", ((30, 17), (30, 1)), np.float32, "transposed"),
@@ -737,6 +847,8 @@ CALLS: list[Call] = [
     *LARGE_GROUPS,
     *STREAMS,
     *STRIPS,
+    *CLUSTERS,
+    *TURNED,
     *MODULI,
 ]
 CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}

@@ -11,6 +11,7 @@ from layouts import PATTERNS, Poisoned, place
 from reference import BFLOAT16, BOOL, FLOATS, INTEGERS, assert_same_bits, random
 
 from cudml.modulus import fmod
+from cudml.plan import modulus as planning
 
 FMOD_DTYPES = [*INTEGERS, *FLOATS]
 all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
@@ -296,6 +297,13 @@ def test_broadcasting(xp, first, second):
     x1, x2 = random(rng, first, np.int32), random(rng, second, np.int32) | np.int32(1)
     result = fmod(xp.asarray(x1), xp.asarray(x2))
     assert_same_bits(xp.to_numpy(result), np.asarray(np.fmod(x1, x2)))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float64])
+def test_blocks_of_large_arrays(xp, dtype, monkeypatch):
+    monkeypatch.setattr(planning, "LEAST_LARGE", 1)
+    rng, unsigned = np.random.default_rng(16), np.dtype(f"u{np.dtype(dtype).itemsize}")
+    check(xp, random(rng, 40_013, unsigned).view(dtype), random(rng, 40_013, unsigned).view(dtype))
 
 
 def test_out_may_be_larger_than_the_operands(xp):

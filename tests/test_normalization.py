@@ -326,6 +326,16 @@ def test_groups_of_subnormals_are_normalized_like_others(xp, dtype):
     check(xp, x, (1,), epsilon=0)
 
 
+@pytest.mark.parametrize("exponent", [-122, -115, -60, 60, 115, 120, 124])
+@pytest.mark.parametrize("mean", [0.0, 2.5])
+def test_another_power_of_two_changes_no_bit(xp, mean, exponent):
+    """Also where the magnitude leaves no room for the quicker of the two ways to the same numbers."""
+    x = (mean + np.random.default_rng(33).uniform(0.25, 1, (3, 700))).astype(np.float32)
+    with_power = [np.ldexp(x, power).astype(np.float32) for power in (0, exponent)]
+    one, other = (xp.to_numpy(mean_variance_normalization(xp.asarray(a), axes=1, epsilon=0)) for a in with_power)
+    assert_same_bits(one, other)
+
+
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 def test_what_halves_cannot_tell_apart_is_constant(xp, dtype):
     x = np.tile([40000.0, 40001, 40002, 40003], (2, 9)).astype(dtype)
@@ -337,7 +347,8 @@ SMALL_GROUPS = {"short lines": ((40, 33), (1,)), "lines": ((3, 5001), (1,)), "co
 LARGE_GROUPS = {
     "stream": ((2, 40_001), (1,)),
     "stream of runs": ((4, 2, 12_000), (0, 2)),
-    "strips": ((1100, 64), (0,)),
+    "clusters": ((1100, 64), (0,)),
+    "strips": ((8300, 64), (0,)),
     "tiles": ((1100, 9), (0,)),
 }
 ALL_GROUPS = {**SMALL_GROUPS, **LARGE_GROUPS}
@@ -442,6 +453,12 @@ def test_many_groups_and_large_groups(xp, shape, axes):
     check(xp, random(np.random.default_rng(19), shape, np.float32), axes)
 
 
+@pytest.mark.parametrize("n", [40_001, 70_001])
+def test_long_groups_of_bytes(xp, n):
+    """Their rows are the longest, and take the most shared memory as doubles."""
+    check(xp, random(np.random.default_rng(41), (2, n), INTEGERS[0]), (1,))
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)
 def test_odd_shapes(xp, shape):
     x = random(np.random.default_rng(20), shape, np.float32)
@@ -510,6 +527,7 @@ OTHER_GPUS = {
     "no bulk copies": {"compute_capability": (8, 6), "shared_bytes_per_block": 101_376},
     "no asynchronous copies": {"compute_capability": (7, 5), "shared_bytes_per_block": 65_536},
     "blocks that cannot wait for each other": {"cooperative_launch": False},
+    "no clusters": {"compute_capability": (8, 0)},
 }
 
 
@@ -531,13 +549,89 @@ def test_other_gpus_give_the_same_bits(xp, shape, axes, gpu):
 
 @pytest.mark.backend("cuda", "emulated")
 @all_patterns
-@pytest.mark.parametrize(("shape", "axes"), [((2, 20_001), (1,)), ((1040, 64), (0,))])
+@pytest.mark.parametrize(("shape", "axes"), [((2, 20_001), (1,)), ((1040, 64), (0,)), ((8300, 64), (0,))])
 def test_layout_of_large_groups(xp, pattern, shape, axes):
     x = random(np.random.default_rng(33), shape, np.float32)
     expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes))
     out = Poisoned(xp, x.shape, np.float32, pattern)
     mean_variance_normalization(place(xp, x, pattern), axes=axes, out=out.array)
     assert_same_bits(out.read(), expected)
+
+
+# Input and output that are dense along axes of their own: tiles turn one into the other.
+TURNED = {
+    "groups down": ((133, 210), (1,), "transposed", "contiguous"),
+    "groups across": ((133, 210), (0,), "transposed", "contiguous"),
+    "one group": ((133, 210), (0, 1), "transposed", "contiguous"),
+    "into columns": ((150, 300), (1,), "contiguous", "transposed"),
+    "into padded lines": ((128, 256), (1,), "transposed", "padded lines"),
+    "from shifted columns": ((128, 256), (0,), "offset by an element", "transposed"),
+    "channels first": ((3, 7, 20, 48), (0, 1, 2), "contiguous", "rolled axes"),
+    "channels last": ((3, 5, 20, 48), (1, 2), "rolled axes", "contiguous"),
+    "long groups": ((2100, 70), (0,), "transposed", "contiguous"),
+    "groups outside of tiles": ((40, 2, 50), (1,), "transposed", "contiguous"),
+}
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", [*FLOATS, BOOL, INTEGERS[0]], ids=str)
+@pytest.mark.parametrize("turned", TURNED)
+def test_turned_layouts_give_the_same_bits(xp, turned, dtype):
+    shape, axes, pattern, out_pattern = TURNED[turned]
+    rng = np.random.default_rng(37)
+    x, scale = random(rng, shape, dtype), random(rng, shape[-1:], np.float32)
+    expected = mean_variance_normalization(xp.asarray(x), xp.asarray(scale), 0.5, axes=axes, activation="tanh")
+    out = Poisoned(xp, shape, expected.dtype, out_pattern)
+    with xp.planned_for(multiprocessors=2):
+        mean_variance_normalization(
+            place(xp, x, pattern), xp.asarray(scale), 0.5, axes=axes, activation="tanh", out=out.array
+        )
+    assert_same_bits(out.read(), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtypes", list(itertools.permutations(FLOATS, 2)), ids=str)
+def test_turned_layouts_of_other_dtypes(xp, dtypes):
+    dtype, out_dtype = dtypes
+    x = random(np.random.default_rng(38), (131, 150), dtype)
+    expected = mean_variance_normalization(xp.asarray(x), axes=1, out=xp.asarray(np.empty(x.shape, out_dtype)))
+    out = Poisoned(xp, x.shape, out_dtype)
+    with xp.planned_for(multiprocessors=2):
+        mean_variance_normalization(place(xp, x, "transposed"), axes=1, out=out.array)
+    assert_same_bits(out.read(), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("scale_shape", [None, (), (80,), (133, 1), (133, 80), (4, 1, 1), (4, 1, 80)], ids=str)
+@pytest.mark.parametrize("pattern", ["contiguous", "transposed", "offset by a byte"])
+def test_scale_and_bias_of_turned_layouts(xp, scale_shape, pattern):
+    rng = np.random.default_rng(39)
+    x = random(rng, (4, 133, 80), np.float32)
+    scale = None if scale_shape is None else random(rng, scale_shape, np.float16)
+    bias = random(rng, (133, 1), np.float32)
+    for axes in ((1,), (2,), (1, 2)):
+        expected = mean_variance_normalization(xp.asarray(x), on(xp, scale), xp.asarray(bias), axes=axes)
+        placed = None if scale is None else place(xp, scale, pattern)
+        out = Poisoned(xp, x.shape, np.float32)
+        with xp.planned_for(multiprocessors=2):
+            mean_variance_normalization(
+                place(xp, x, "transposed"), placed, place(xp, bias, pattern), axes=axes, out=out.array
+            )
+        assert_same_bits(out.read(), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@all_floats
+def test_statistics_of_turned_layouts(xp, dtype):
+    x = random(np.random.default_rng(40), (5, 48, 90), dtype)
+    expected = batch_norm(xp.asarray(x), return_statistics=True)
+    out = Poisoned(xp, x.shape, dtype)
+    with xp.planned_for(multiprocessors=2):
+        y, *statistics = batch_norm(place(xp, x, "rolled axes"), out=out.array, return_statistics=True)
+    assert y is out.array
+    assert_same_bits(out.read(), xp.to_numpy(expected[0]))
+    for got, wanted in zip(statistics, expected[1:], strict=True):
+        assert_same_bits(xp.to_numpy(got), xp.to_numpy(wanted))
 
 
 BROADCAST_OVER_LARGE_GROUPS = {
@@ -555,6 +649,7 @@ BROADCAST_OVER_LARGE_GROUPS = {
         ((), (4, 64)),
         ((300, 1, 64), None),
     ],
+    ((2100, 4, 64), (0, 1)): [((4, 64), (2100, 1, 1)), (None, (64,))],
 }
 
 

@@ -113,8 +113,8 @@ def test_index_type_grows_with_offsets(reach, expected):
     ("shape", "axis", "expected"),
     [
         ((8192,), 0, ["scan_lines"]),
-        ((8193,), 0, ["scan_lines"]),
-        ((132 * 8192,), 0, ["scan_lines"]),
+        ((8193,), 0, ["scan_linked"]),
+        ((132 * 8192,), 0, ["scan_linked"]),
         ((132 * 8192 + 1,), 0, ["scan_stream"]),
         ((66, 16_385), 1, ["scan_stream"]),
         ((300, 100), 1, ["scan_lines"]),
@@ -212,7 +212,7 @@ def test_chunks_are_packed_only_where_dense_and_aligned():
     assert not packed(layout((64, 256), alignment=8))
     assert not packed(layout((64, 255)))
     assert not packed(layout((64, 256), strides=(512, 2)))
-    assert not packed(layout((64, 256), strides=(1, 64)))
+    assert not packed(layout((16, 256), strides=(1, 16)))  # more lines would be turned
     assert packed(layout((64, 256), strides=(512, 1)))
     assert packed(layout((64, 256)), reverse=True)
     assert not packed(layout((64, 255), strides=(256, 1)), reverse=True)
@@ -245,7 +245,21 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
         SegmentedScan("product", line.dtype), {"input": line, "output": line, "offsets": layout((4,), "int64")}
     )
     tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
-    assert plan.scratch_bytes == 8 * (1 + tiles * words)
+    parts = 64 // (int(constants(plan)["WARPS"]) * int(constants(plan)["ROWS"]))
+    assert plan.launches[0].grid == tiles * parts
+    assert plan.scratch_bytes == 8 * (1 + tiles * parts * words)
+
+
+@pytest.mark.parametrize(("tiles", "parts"), [(2, 4), (16, 4), (17, 2), (33, 2), (34, 1), (132, 1)])
+def test_few_tiles_are_shared_by_blocks(tiles, parts):
+    launch = scan((8192 * tiles,)).launches[0]
+    assert (launch.grid, launch.cooperative) == (tiles * parts, True)
+
+
+def test_blocks_that_cannot_wait_for_each_other_take_tickets():
+    array = layout((20_000,))
+    alone = make_plan(Scan("sum", F32, 0), {"input": array, "output": array}, H200._replace(cooperative_launch=False))
+    assert kernels(alone) == ["scan_stream"]
 
 
 def test_strips_have_fewer_columns_where_many_blocks_share_one():
@@ -265,6 +279,40 @@ def test_an_assembly_line_of_columns_fits_a_block(dtype, inner, kilobytes):
     assert int(constants(plan)["STAGES"]) >= 2
     assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
     assert plan.launches[0].block <= 1024
+
+
+def turned_plan(shape, dtype, input_turned, device=H200):
+    """Of a scan along the last axis, dense in the input and not in the output, or the other way round."""
+    rows, columns = layout(shape, dtype), layout(shape, dtype, strides=(1, shape[0]))
+    arrays = {"input": rows, "output": columns} if input_turned else {"input": columns, "output": rows}
+    return make_plan(Scan("sum", rows.dtype, 1), arrays, device)
+
+
+@pytest.mark.parametrize("input_turned", [False, True])
+def test_tiles_are_turned_where_lines_and_columns_meet(input_turned):
+    found = constants(turned_plan((4096, 8192), "float32", input_turned))
+    assert (found["INPUT_TURNED"], found["OUTPUT_TURNED"]) == (("1", "0") if input_turned else ("0", "1"))
+    for few in ((16, 8192), (4096, 31)):
+        found = constants(turned_plan(few, "float32", input_turned))
+        assert (found.get("INPUT_TURNED", "0"), found.get("OUTPUT_TURNED", "0")) == ("0", "0")
+
+
+@pytest.mark.parametrize("input_turned", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("kilobytes", [48, 64, 99, 227])
+def test_an_assembly_line_that_turns_fits_a_block(input_turned, dtype, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    plan = turned_plan((100, 100_000), dtype, input_turned, device)
+    assert kernels(plan) == ["scan_columns"]
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("inner", "shifted"), [(4096, "0"), (4097, "1"), (33, "0"), (101, "1"), (31, "0")])
+def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, shifted):
+    array = layout((100_000, inner), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
+    assert constants(plan)["SHIFTED"] == shifted
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float16", "float32", "float64", "complex64"])
@@ -289,11 +337,14 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
         ((100, 20_000), (1,), ["normalize_stream"]),
         ((1, 2**28), (1,), ["sum_lines", "finish_lines", "apply_lines"]),
         ((512, 100), (0,), ["normalize_columns"]),
-        ((4096, 100), (0,), ["normalize_strips"]),
-        ((4096, 20), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((4096, 100), (0,), ["normalize_clusters"]),
+        ((4096, 65536), (0,), ["normalize_strips"]),
+        ((8200, 64), (0,), ["normalize_strips"]),
+        ((4096, 20), (0,), ["normalize_clusters"]),
+        ((4096, 9), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
         ((2**20, 256), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
         ((8, 40, 20, 20), (0, 2, 3), ["normalize_lines"]),
-        ((8, 20, 20, 40), (0, 1, 2), ["normalize_strips"]),
+        ((8, 20, 20, 40), (0, 1, 2), ["normalize_clusters"]),
         ((64, 256, 128, 128), (0, 2, 3), ["normalize_stream"]),
         ((64, 256, 128, 128), (0, 2), ["normalize_strips"]),
         ((5, 3), (), ["normalize_columns"]),
@@ -303,6 +354,22 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
 )
 def test_kernels_of_a_normalization(shape, axes, expected):
     assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [
+        ((65536, 4096), (1,), ["sum_columns", "finish_columns", "apply_turned"]),
+        ((65536, 4096), (0,), ["sum_lines", "finish_lines", "apply_turned"]),
+        ((4096, 1024), (0,), ["normalize_lines", "apply_turned"]),
+        ((4096, 8), (0,), ["normalize_lines"]),
+        ((100, 100), (0,), ["normalize_short_lines"]),
+    ],
+)
+def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
+    source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)
+    plan = make_plan(Normalization(axes), {"input": source, "output": layout(shape)})
+    assert [kernel for part in plan.parts for kernel in kernels(part)] == expected
 
 
 @pytest.mark.parametrize(
@@ -434,13 +501,30 @@ def test_short_rows_are_computed_by_elements():
 
 
 def test_packs_with_a_common_divisor_share_a_thread():
-    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "4"
+    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "2"
     assert constants(modulus(SQUARE, SQUARE, SQUARE))["ROWS"] == "1"
-    of_rows = modulus(SQUARE, layout((64, 1)), SQUARE)  # each cut in four
-    assert (constants(of_rows)["ROWS"], constants(of_rows)["RANK"]) == ("4", "2")
-    assert of_rows.launches[0].grid == 64 * 64 // (256 * 4 * 4)
+    of_rows = modulus(SQUARE, layout((64, 1)), SQUARE)  # each cut in two
+    assert (constants(of_rows)["ROWS"], constants(of_rows)["RANK"]) == ("2", "2")
+    assert of_rows.launches[0].grid == 64 * 64 // (256 * 4 * 2)
     odd = layout((64, 68))
     assert constants(modulus(odd, layout((64, 1)), odd))["ROWS"] == "1"
+    small = layout((64, 64), dtype=np.int16)
+    assert constants(modulus(small, layout((64,), dtype=np.int16), small))["ROWS"] == "4"
+
+
+def test_large_arrays_have_large_blocks():
+    large, row = layout((2**13, 2**12)), layout((2**12,))
+    half = layout((2**12, 2**12))
+
+    def blocks(*arrays, **properties):
+        plan = modulus(*arrays, **{"threads_per_multiprocessor": 2048, **properties})
+        return plan.launches[0].block, int(constants(plan)["BLOCKS"])
+
+    assert blocks(large, large, large) == (1024, 2)
+    assert blocks(half, half, half) == (256, 8)
+    assert blocks(large, large, large, threads_per_multiprocessor=1536) == (256, 6)
+    assert blocks(large, F32, large) == (256, 8)
+    assert blocks(large, row, large) == (256, 1)
 
 
 def test_what_moves_through_a_tile_decides_its_size():
@@ -448,7 +532,9 @@ def test_what_moves_through_a_tile_decides_its_size():
     turned = layout((64, 64), strides=(1, 64), dtype=byte)
     for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
         found = constants(modulus(dividend, divisor, output))
-        assert (int(found["TILE_HEIGHT"]), int(found["TILE_WIDTH"])) == TILES[of]
+        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == TILES[of]
+    bytes_of_two = constants(modulus(turned, turned, layout((64, 64), dtype=byte)))
+    assert int(bytes_of_two["BLOCK"]) == TILES[1][-1] // 2
 
 
 def test_every_second_of_small_elements_is_picked_out_of_packs():

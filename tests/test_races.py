@@ -16,9 +16,9 @@ from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES, LIBRARY, Case
 
-from cudml.plan.normalization import LINE_ROWS
+from cudml.plan.normalization import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan
-from cudml.plan.scan import LINE_SHARES
+from cudml.plan.scan import LINE_SHARES, LINKED_SHARES
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)
@@ -48,7 +48,7 @@ class PlansOnly(EmulatedBackend):
         self.plans: list[Plan] = []
 
     def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
-        self.plans.append(plan)
+        self.plans += plan.parts
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def shares(plans: list[Plan], kernel: str) -> Iterator[tuple[int, int]]:
 
 
 def test_cases_share_a_group_in_every_way(plans: list[Plan]):
-    assert {rows for _, rows in shares(plans, "normalize_lines")} == {rows for _, rows in LINE_ROWS}
+    assert {rows for _, rows in shares(plans, "normalize_lines")} == {rows for _, rows in LINE_ROWS} | {MOST_ROWS}
     short = [
         dict(plan.constants) for plan in plans if plan.launches and plan.launches[0].kernel == "normalize_short_lines"
     ]
@@ -87,8 +87,13 @@ def test_cases_share_a_line_in_every_way(plans: list[Plan]):
     assert set(shares(plans, "scan_lines")) == {share for _, share in LINE_SHARES}
 
 
-BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "LINKED", "DENSE")
-BRANCHES += ("EXCHANGE", "SCALE_PACKED", "REPEATS")
+def test_cases_link_parts_of_every_size(plans: list[Plan]):
+    assert set(shares(plans, "scan_linked")) == {share for _, share in LINKED_SHARES}
+
+
+BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "DENSE")
+BRANCHES += ("EXCHANGE", "SCALE_PACKED", "REPEATS", "INPUT_DENSE", "OUTPUT_DENSE", "FLAT_IN", "FLAT_OUT")
+BRANCHES += ("GROUPS_DOWN", "GROUPS_ACROSS", "OPERANDS_EARLY")
 
 
 @pytest.mark.parametrize("constant", BRANCHES)

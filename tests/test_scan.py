@@ -284,6 +284,70 @@ def test_long_lines_whose_chunks_are_shorter_than_a_vector(xp, dtype, summed, sh
         np.testing.assert_array_equal(xp.to_numpy(result), expected.astype(summed))
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("stored", "dtype", "shape"),
+    [(np.int8, np.int64, (1500, 70)), (np.int32, np.int64, (1301, 67)), (np.float32, np.float64, (900, 99))],
+)
+def test_columns_of_wider_outputs(xp, stored, dtype, shape, reverse):
+    values = values_for("sum", np.random.default_rng(29), shape, np.dtype(stored))
+    check(xp, "sum", values, dtype, axis=0, reverse=reverse)
+
+
+#: What is turned in shared memory: whole units and parts of one, parts of a strip, several runs of lines.
+TURNED_SHAPES = [(2, 70, 1104), (67, 1311), (128, 1536), (17, 530), (200, 130)]
+TURNED_DTYPES = [np.float16, np.float32, np.float64, np.complex128, np.int8]
+both_ways = pytest.mark.parametrize("input_turned", [False, True], ids=["turned output", "turned input"])
+
+
+def scan_turned(xp, values, dtype, input_turned, along="contiguous", operation="sum", **options):
+    """From an array whose elements are neighbours along the axis to one where they are so across it, or back."""
+    pattern, out_pattern = (along, "rolled axes") if input_turned else ("rolled axes", along)
+    shape = scan_reference(operation, values, dtype, axis=-1, initial=options.get("include_initial", False))[0].shape
+    out = Poisoned(xp, shape, dtype, out_pattern)
+    STANDARD[operation](place(xp, values, pattern), axis=-1, dtype=dtype, out=out.array, **options)
+    return out.read()
+
+
+@both_ways
+@pytest.mark.parametrize(("dtype", "shape"), list(zip(TURNED_DTYPES, TURNED_SHAPES, strict=True)), ids=str)
+@pytest.mark.parametrize("options", [{}, {"reverse": True, "exclusive": True}], ids=["forward", "reverse, exclusive"])
+def test_turned_between_input_and_output(xp, input_turned, shape, dtype, options):
+    dtype = np.dtype(dtype)
+    values = values_for("sum", np.random.default_rng(30), shape, dtype)
+    turned = scan_turned(xp, values, dtype, input_turned, **options)
+    assert_scan(turned, "sum", values, dtype, axis=-1, **options)
+    plain = Poisoned(xp, shape, dtype)
+    cumsum(xp.asarray(values), -1, dtype, plain.array, **options)
+    assert_same_bits(turned, plain.read())
+
+
+@both_ways
+@pytest.mark.parametrize("along", ["offset by a byte", "offset by an element", "every second line", "padded lines"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_turned_lines_that_begin_anywhere(xp, input_turned, along, reverse):
+    values = values_for("product", np.random.default_rng(31), (3, 40, 1032), np.int32)
+    turned = scan_turned(xp, values, np.int32, input_turned, along, "product", reverse=reverse)
+    assert_scan(turned, "product", values, np.int32, axis=-1, reverse=reverse)
+
+
+@both_ways
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("stored", "dtype"), [(np.int8, np.int64), (np.float16, np.float32), (np.int64, np.int16)])
+def test_turned_and_converted(xp, input_turned, stored, dtype, reverse):
+    values = values_for("sum", np.random.default_rng(32), (45, 1032), np.dtype(stored))
+    turned = scan_turned(xp, values, np.dtype(dtype), input_turned, reverse=reverse)
+    assert_scan(turned, "sum", values, np.dtype(dtype), axis=-1, reverse=reverse)
+
+
+@both_ways
+@pytest.mark.parametrize("reverse", [False, True])
+def test_turned_with_an_initial_value(xp, input_turned, reverse):
+    values = values_for("sum", np.random.default_rng(33), (40, 1100), np.dtype(np.float32))
+    turned = scan_turned(xp, values, np.dtype(np.float32), input_turned, include_initial=True, reverse=reverse)
+    assert_scan(turned, "sum", values, np.dtype(np.float32), axis=-1, initial=True, reverse=reverse)
+
+
 @all_patterns
 @pytest.mark.parametrize("shape", [(6,), (6, 5), (4, 5, 6), (3, 1, 4), (5, 4, 1), (2, 3, 2, 5)], ids=str)
 def test_results_lie_in_memory_as_numpys(xp, pattern, shape):
@@ -356,6 +420,7 @@ def test_in_place_with_another_value_dtype(xp):
 # Accuracy and special values.
 
 
+@pytest.mark.backend("cpu", "cuda")  # the executor takes a minute for so many
 def test_float32_ones_count_on(xp):
     result = cumsum(xp.asarray(np.ones(2**24 + 2**10, np.float32)))
     assert xp.to_numpy(result[-1025:]).astype(np.int64).max() == 2**24 + 2**10
@@ -379,7 +444,7 @@ def test_more_than_2_31_elements(xp):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 def test_error_grows_with_the_logarithm(xp, dtype):
     """Adding a million tenths one after the other is off by thousands of times what a tree may be off by."""
-    check(xp, "sum", np.full(1_000_003, 0.1, dtype))
+    check(xp, "sum", np.full(100_003 if xp.name == "emulated" else 1_000_003, 0.1, dtype))
 
 
 @pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize == 2], ids=str)

@@ -7,10 +7,12 @@ loaded as a cubin, a kernel keeps them.
 from __future__ import annotations
 
 from cudml.cuda import sources
+from cudml.plan.plan import KERNELS
 
 #: Products and sums are not contracted: a kernel that wants a fused multiply-add asks for it by name, so a result does
-#: not depend on what a compiler found worth fusing for one architecture.
-OPTIONS = ("-std=c++17", "-fmad=false")
+#: not depend on what a compiler found worth fusing for one architecture. Warning 177 is of what nobody uses, such as
+#: that of kernels that are left out.
+OPTIONS = ("-std=c++17", "-fmad=false", "-diag-suppress=177")
 
 Constants = tuple[tuple[str, str], ...]
 
@@ -32,12 +34,16 @@ def nvrtc_version() -> tuple[int, int]:
 
 
 def compile_cubin(name: str, constants: Constants, architecture: str) -> tuple[bytes, str]:
-    """The cubin of kernels/`name` compiled with the given constants, and the compiler's log (empty: no warning)."""
+    """The cubin of kernels/`name` compiled with the given constants, and the compiler's log (empty: no warning).
+
+    Of several kernels in the file only those in the constant KERNELS are compiled, if there is one: compiling all takes
+    up to three times as long.
+    """
     from cupy_backends.cuda.libs import nvrtc
 
-    headers = sources.headers()
+    headers, source, kernels = sources.headers(), sources.source(name), dict(constants).get(KERNELS)
     program = nvrtc.createProgram(
-        sources.source(name),
+        sources.with_kernels(source, kernels.split(",")) if kernels else source,
         name,
         [text.encode() for text in headers.values()],
         [header.encode() for header in headers],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -36,8 +36,12 @@ class Step(NamedTuple):
 @lru_cache(maxsize=4096)
 def steps_of(plan: Plan, device: int) -> tuple[Step, ...]:
     """The launches of a plan; the first time their kernels are compiled or found on disk, and loaded."""
-    module = _module(plan.source, plan.constants, architecture_of(device))
-    return tuple(Step(step, _function(module, step), Binding(step)) for step in plan.launches)
+    return tuple(step for part in plan.parts for step in _steps_of_part(part, device))
+
+
+def _steps_of_part(part: Plan, device: int) -> Iterator[Step]:
+    module = _module(part.source, part.constants, architecture_of(device))
+    return (Step(step, _function(module, step), Binding(step)) for step in part.launches)
 
 
 @cache

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
+
+_KERNEL = re.compile(
+    r'^extern "C" __global__ void (?:__\w+__\([^()]*\)\s+)+(\w+)\(.*?^}$', re.MULTILINE | re.DOTALL
+)
 
 
 @cache
@@ -26,3 +32,8 @@ def headers() -> dict[str, str]:
 def source(name: str) -> str:
     """The text of a .cu file."""
     return (kernels_folder() / name).read_text(encoding="utf-8")
+
+
+def with_kernels(text: str, names: Collection[str]) -> str:
+    """The text of a .cu file without its other kernels; what is left stands in the same lines."""
+    return _KERNEL.sub(lambda found: found[0] if found[1] in names else "\n" * found[0].count("\n"), text)

@@ -23,7 +23,9 @@ def warmup_of(calls: Iterable[Callable[[], Any]], progress: bool) -> int:
     with BACKEND.planning_only() as planned:
         for call in calls:
             call()
-    kernels = {(plan.source, plan.constants, architecture_of(device)) for plan, device in planned}
+    kernels = {
+        (part.source, part.constants, architecture_of(device)) for plan, device in planned for part in plan.parts
+    }
     missing = [kernel for kernel in kernels if not is_cached(*kernel)]
     for done in _compiled(missing):
         if progress:

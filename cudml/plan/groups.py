@@ -204,6 +204,10 @@ class Groups:
         """Whether neighbouring groups have their own scale or bias."""
         return isinstance(self.arrays.get(name), ArrayLayout) and self.kept.strides[name][-1] != 0
 
+    def differs_inside(self, name: str) -> bool:
+        """Whether neighbours in a group have their own scale or bias."""
+        return isinstance(self.arrays.get(name), ArrayLayout) and self.reduced.strides[name][-1] != 0
+
     def repeats(self, name: str) -> bool:
         """Whether scale or bias is the same for all groups."""
         return not isinstance(self.arrays.get(name), ArrayLayout) or not any(self.kept.strides[name])
@@ -214,7 +218,7 @@ class Groups:
         return {
             "INPUT": c_name(source.dtype),
             "INPUT_ALIGNED": source.element_aligned,
-            "MOMENT": c_name(moment.dtype) if isinstance(moment, ArrayLayout) else "float",
+            "MOMENT": _moment_type(moment.dtype) if isinstance(moment, ArrayLayout) else "float",
             "COMPUTE": "double" if self.is_double else "float",
             "ACTIVATION": spec.activation.name if spec.activation else "identity",
             "NORMALIZE_VARIANCE": spec.normalize_variance,
@@ -235,3 +239,8 @@ class Groups:
         of_chunks = not self.are_columns and strides[-1] == 0 and self.reduced.sizes[-1] % self.chunk == 0
         kind = 3 if not any(strides) else 4 if of_chunks else 1
         return {upper: c_name(operand.dtype), f"HAS_{upper}": kind, f"{upper}_ALIGNED": operand.element_aligned}
+
+
+def _moment_type(dtype: np.dtype) -> str:
+    """Of mean and variance; bytes stand for both, as one kernel hands them on to another."""
+    return "Moments" if dtype.name.startswith("void") else c_name(dtype)

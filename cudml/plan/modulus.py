@@ -24,6 +24,10 @@ from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Struct, constants_of
 from cudml.plan.spec import Modulus
 
 BLOCK = 256
+#: Where three arrays of at least so many packs each are moved, two blocks that fill a multiprocessor are 0.4 % faster
+#: on an H200 than eight; with two arrays they are 5 % slower. Few of them would not end at the same time.
+LARGE_BLOCK = 1024
+LEAST_LARGE = 1 << 23
 
 #: Elements of a thread where they are moved one by one.
 ITEMS = 4
@@ -31,14 +35,17 @@ ITEMS = 4
 #: and a block has fewer threads: what counts is how soon the loads begin, and how few instructions come after them.
 SMALL_PART = 4
 SMALL_BLOCK = 128
-#: Rows of a thread that share a divisor, whose reciprocals cost as much as two rows' remainders.
-ROWS = 4
+#: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
+#: reciprocals cost as much as two rows' remainders; of large ones 4 rows are 2 % slower than 2 on an H200.
+ROWS = {1: 4, 2: 4, 4: 2, 8: 2}
 #: Below so many packs a row's first and last ones, which are not whole, cost more than single elements do.
 LEAST_PACKS_OF_ROW = 8
-#: Height and width of a tile by the bytes of the elements that move through shared memory: 16 or 32 KB, in pieces of
-#: 256 bytes or more, which memory moves about as fast as whole arrays (with 128 bytes it reaches 80 to 90 %). Bytes are
-#: the exception: where both operands are turned, 128 x 128 reaches 82 % of copy speed on an H200, 256 x 128 only 69 %.
-TILES = {1: (128, 128), 2: (128, 128), 4: (64, 64), 8: (64, 32)}
+#: Height and width of a tile and threads of a block by the bytes of the elements that move through shared memory. On an
+#: H200 these are the fastest of 64 to 256 elements either way and 64 to 256 threads: bytes at 94 % of copy speed (64 x
+#: 128: 91 %), halves at 98 % (128 x 128: 94 %).
+TILES = {1: (128, 128, 256), 2: (64, 64, 128), 4: (64, 64, 256), 8: (64, 32, 256)}
+#: Where both operands are turned, a thread loads twice as much. For bytes 128 threads reach 88 %, 256 83 %.
+TILE_OF_BYTES_OF_TWO = (128, 128, 128)
 #: Shorter axes leave most of a tile empty.
 LEAST_TURNED = 16
 
@@ -135,7 +142,7 @@ def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: Devi
 def _plan_packs(call: _Call) -> Plan | None:
     """None unless the innermost axis is dense in the output and, in operands, dense, of every second element or one."""
     widest = max(layout.dtype.itemsize for layout in call.layouts.values())
-    pack = max(VECTOR_BYTES // widest, 1)
+    pack, shared = max(VECTOR_BYTES // widest, 1), ROWS[widest]
     if not (call.is_dense("output") and call.layouts["output"].element_aligned):
         return None
     if not all(call.is_dense(n) or call.is_every_second(n) or call.strides[n][-1] == 0 for n in call.layouts):
@@ -144,20 +151,30 @@ def _plan_packs(call: _Call) -> Plan | None:
         return None
     whole = {name: call.is_dense(name) and _begins_with_packs(call, name, pack) for name in call.layouts}
     access = {name: _access(call, name, packed=whole.get(name, False) and whole["output"]) for name in _OPERANDS}
-    if access == {"dividend": "PACKED", "divisor": "ONE"} and call.sizes[-1] % (ROWS * pack) == 0:
-        call = call.with_shorter_rows(ROWS)
+    if access == {"dividend": "PACKED", "divisor": "ONE"} and call.sizes[-1] % (shared * pack) == 0:
+        call = call.with_shorter_rows(shared)
     length, outer = call.sizes[-1], call.sizes[:-1] or (1,)
     strides = {name: call.strides[name][:-1] or (0,) for name in _ARRAYS}
-    rows = ROWS if access["dividend"] == "PACKED" and _repeats(strides["divisor"], outer) else 1
+    rows = shared if access["dividend"] == "PACKED" and _repeats(strides["divisor"], outer) else 1
     groups = (*outer[:-1], -(-outer[-1] // rows))
     packs = -(-(length + (0 if whole["output"] else pack - 1)) // pack)
     threads = math.prod(groups) * packs
     geometry = (
         *(threads, length, outer[-1], strides["dividend"][-1], strides["output"][-1], *count_of(packs)),
+        *(end for name in _OPERANDS for end in _extent(call, name)),
         *_space(groups, ((*strides[name][:-1], strides[name][-1] * rows) for name in _ARRAYS)),
     )
+    block = _block_of_packs(threads, rows, access, call.device)
     own = {"PACK": pack, "ALIGNED_ROWS": whole["output"], "ROWS": rows, "RANK": len(call.sizes) - 1}
-    return call.plan("modulus_packs", access, threads, BLOCK, geometry, **own)
+    # Memory wants a pack of every thread that a multiprocessor has room for, or several of half as many.
+    own |= {"BLOCKS": max(call.device.threads_per_multiprocessor // block, 1) if rows == 1 else 1}
+    return call.plan("modulus_packs", access, threads, block, geometry, **own)
+
+
+def _block_of_packs(threads: int, rows: int, access: dict[str, str], device: DeviceProperties) -> int:
+    is_of_three = rows == 1 and set(access.values()) == {"PACKED"}
+    fills = device.threads_per_multiprocessor % LARGE_BLOCK == 0
+    return LARGE_BLOCK if threads >= LEAST_LARGE and is_of_three and fills else BLOCK
 
 
 def _begins_with_packs(call: _Call, name: str, pack: int) -> bool:
@@ -199,7 +216,7 @@ def _plan_tiles(call: _Call) -> Plan | None:
     moved = [name for name in _OPERANDS if turned[name]]
     if len(moved) == len(call.layouts) - 1:
         moved = ["output"]
-    tile = TILES[call.dtype(moved[0]).itemsize]
+    *tile, block = _tile_of(call.dtype(moved[0]).itemsize, sum(turned.values()))
     access = {name: _tile_access(call, name, axis if turned[name] else -1) for name in _OPERANDS}
     height, width = call.sizes[axis], call.sizes[-1]
     others = [i for i in range(len(call.sizes) - 1) if i != axis]
@@ -215,8 +232,12 @@ def _plan_tiles(call: _Call) -> Plan | None:
     own = {"TILE_HEIGHT": tile[0], "TILE_WIDTH": tile[1], "RANK": len(outer)}
     own |= {"OUTPUT_PACKED": _lies_in_packs(call, "output", -1)}
     own |= {f"{name.upper()}_TURNED": turned[name] for name in _OPERANDS}
-    threads = math.prod(outer) * math.prod(tiles) * BLOCK
-    return call.plan("modulus_tiles", access, threads, BLOCK, geometry, **own)
+    threads = math.prod(outer) * math.prod(tiles) * block
+    return call.plan("modulus_tiles", access, threads, block, geometry, **own)
+
+
+def _tile_of(itemsize: int, turned: int) -> tuple[int, int, int]:
+    return TILE_OF_BYTES_OF_TWO if itemsize == 1 and turned == 2 else TILES[itemsize]
 
 
 def _turned_axis(call: _Call) -> int | None:
@@ -265,6 +286,12 @@ def _plan_elements(call: _Call, items: int, block: int) -> Plan:
 
 def _is_aligned(array: ArrayLayout | np.dtype) -> bool:
     return array.element_aligned if isinstance(array, ArrayLayout) else True
+
+
+def _extent(call: _Call, name: str) -> tuple[int, int]:
+    """The bytes that an array spans, counted from its first element."""
+    steps = [stride * (size - 1) for stride, size in zip(call.strides[name], call.sizes, strict=True)]
+    return sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + call.dtype(name).itemsize
 
 
 def _space(sizes: tuple[int, ...], strides: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

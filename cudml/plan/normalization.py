@@ -10,24 +10,37 @@ from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_stream
+from cudml.plan.normalization_turned import plan_turned
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Moments, Normalization
 
-#: Warps of a block, at least.
-_LEAST_WARPS, _WARPS_OF_SHORT_GROUPS = 4, 2
+#: Warps of a block, each with groups of its own.
+_WARPS_OF_SHORT_GROUPS = 2
 
 #: Rows of 32 chunks that a warp holds of groups that it need not share: of several, or of one, which has no more.
 _SHORT_ROWS = 4
 
-#: Rows that each warp holds of a group of several warps, by the number of the group's rows.
-LINE_ROWS = ((64, 4), (128, 8))
+#: Rows that each warp holds of a group of several warps, by the number of the group's rows: as were the fastest on an
+#: H200. Of halves, whose conversions take long, and with gelu a warp that holds more hides more.
+LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
+LONGER_LINE_ROWS = ((4, 1), (8, 2), (16, 4), (128, 8))
+
+#: And of the largest groups where scale and bias are the same for many of their elements, which leaves registers.
+MOST_ROWS = 16
+
+#: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them; and
+#: so many that it is memory alone that counts.
+_FEW_ROWS, _MANY_ROWS = 16, 256
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments alone, 64
-#: usually, 80 for whole groups of float32 in a warp, 128 for what is computed in double.
+#: usually, 80 for whole groups of float32 in a warp and for more rows, 128 for what is computed in double and for most.
 _THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1280, 1024, 768, 512
 
 #: For groups that are larger: warps that share a tile, rows that each of them holds at a time, and how often at most.
 _TILE_WARPS, _ROWS_OF_WARP, _ROUNDS = 16, 8, 2
+
+#: Static shared memory of a block at the most, less what sums take.
+_STATIC_BYTES = 40_000
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
@@ -37,7 +50,9 @@ def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DevicePr
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
-    return _plan(Groups.of(spec.axes, arrays), spec, device)
+    groups = Groups.of(spec.axes, arrays)
+    turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
+    return turned or _plan(groups, spec, device)
 
 
 def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
@@ -51,36 +66,70 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
 def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     chunks = math.ceil(groups.length / groups.chunk)
     rows = math.ceil(chunks / LANES)
-    if 0 < rows <= _SHORT_ROWS:
-        return _plan_short(groups, spec, chunks, rows)
-    if 0 < rows <= LINE_ROWS[-1][0]:
-        of_warp = next(of_warp for limit, of_warp in LINE_ROWS if rows <= limit)
-        warps = math.ceil(rows / of_warp)
-        shares = _shares(groups, warps, of_warp, max(1, _LEAST_WARPS // warps))
-        shares["ENDS"] = _ends(groups, warps * of_warp * LANES, shares["TEAMS"])
-        return _one_launch("normalize_lines", groups, spec, shares, shares["TEAMS"])
+    most_warps = _most_warps(groups)
+    few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
+    if 0 < rows <= (2 if few else _SHORT_ROWS):
+        return _plan_short(groups, spec, device, chunks, rows, few)
+    if 0 < rows <= min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]):
+        return _plan_shared(groups, spec, rows, most_warps, device)
     streamed = plan_stream(groups, spec, device) if groups.length and groups.has("output") else None
     if streamed is not None:
         return streamed
-    rows = _TILE_WARPS * _ROWS_OF_WARP
+    rows = most_warps * _ROWS_OF_WARP
     rounds = rounds_of(groups, rows * LANES * groups.chunk, _ROUNDS, device)
     rows *= rounds
-    shares = {**_shares(groups, _TILE_WARPS, _ROWS_OF_WARP, 1), "ROUNDS": rounds}
+    shares = {**_shares(groups, device, most_warps, _ROWS_OF_WARP), "ROUNDS": rounds}
     shares["ENDS"] = _ends(groups, rows * LANES, 1)
     groups = groups.in_tiles(rows * LANES * groups.chunk)
-    block = _TILE_WARPS * LANES
+    block = most_warps * LANES
     return three_steps("lines", groups, spec, {**groups.constants(spec), **shares}, block, groups.count * groups.tiles)
 
 
-def _plan_short(groups: Groups, spec: Normalization, chunks: int, rows: int) -> Plan:
+def _most_warps(groups: Groups) -> int:
+    """Warps of a block whose rows fit into static shared memory, should they go through it (bytes become doubles)."""
+    row_bytes = LANES * groups.chunk * groups.widest
+    return min(_TILE_WARPS, power_of_two(_STATIC_BYTES // row_bytes + 1) // 2)
+
+
+def _plan_shared(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> Plan:
+    """Several warps for each group."""
+    halves_or_gelu = groups.source.dtype.itemsize == 2 or (spec.activation and spec.activation.name == "gelu")
+    own_operands = any(groups.differs_inside(name) for name in ("scale", "bias"))
+    table = LONGER_LINE_ROWS if halves_or_gelu and groups.has("output") else LINE_ROWS
+    many = groups.count * rows > _MANY_ROWS * device.multiprocessors
+    fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
+    of_warp = next(of_warp for of_warp in fitting if not (many and of_warp <= 2))
+    whole = groups.source.dtype.name == "float32" and groups.length % groups.chunk == 0
+    if rows > 64 and whole and groups.has("output") and not own_operands:
+        of_warp = MOST_ROWS
+    warps = math.ceil(rows / of_warp)
+    shares = _shares(groups, device, warps, of_warp)
+    at_once = groups.count * warps * LANES <= _THREADS_OF_80 * device.multiprocessors
+    early = groups.has("output") and (not own_operands or of_warp <= 2 or (of_warp <= 4 and at_once))
+    threads = _THREADS_OF_64
+    if of_warp == MOST_ROWS:
+        threads = _THREADS_OF_128
+    elif (of_warp == 4 and at_once) or (of_warp == 8 and rows <= 64):
+        threads = _THREADS_OF_80
+    shares["OPERANDS_EARLY"] = early
+    shares["RESIDENT"] = _resident(groups, device, threads, warps * LANES)
+    shares["ENDS"] = _ends(groups, warps * of_warp * LANES, 1)
+    return _one_launch("normalize_lines", groups, spec, shares, 1)
+
+
+def _plan_short(
+    groups: Groups, spec: Normalization, device: DeviceProperties, chunks: int, rows: int, few: bool
+) -> Plan:
     """A group or several for each warp."""
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
-    held = min(_SHORT_ROWS, lanes) if groups.packed("input") else _SHORT_ROWS
+    most = group_rows if few else _SHORT_ROWS
+    held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
+    threads = _THREADS_OF_80 if groups.source.dtype.itemsize == 4 else _THREADS_OF_64
     shares = {
-        **_shares(groups, 1, held, _WARPS_OF_SHORT_GROUPS),
-        "RESIDENT": _resident(groups, _THREADS_OF_80 if groups.source.dtype.itemsize == 4 else _THREADS_OF_64)
-        // (_WARPS_OF_SHORT_GROUPS * LANES),
+        **_shares(groups, device, 1, held),
+        "TEAMS": _WARPS_OF_SHORT_GROUPS,
+        "RESIDENT": _resident(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
@@ -96,28 +145,32 @@ def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
     return 0 if groups.length % (chunks * groups.chunk) == 0 and groups.count % groups_of_block == 0 else 1
 
 
-def _shares(groups: Groups, warps: int, rows: int, teams: int) -> dict[str, int]:
+def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> dict[str, int]:
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
     return {
         **packed,
         "LINE_LANES": LANES,
         "LENGTH": 0,
         "GROUP_ROWS": 1,
+        "OPERANDS_EARLY": False,
         "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
         "WARPS": warps,
         "ROUNDS": 1,
         "ROWS": rows,
-        "TEAMS": teams,
+        "TEAMS": 1,
         "FINISHERS": 1,
-        "RESIDENT": max(1, _resident(groups, _THREADS_OF_64) // (teams * warps * LANES)),
+        "RESIDENT": _resident(groups, device, _THREADS_OF_64, warps * LANES),
     }
 
 
-def _resident(groups: Groups, threads: int) -> int:
-    """Threads that shall fit a multiprocessor, `threads` of them for the usual normalization."""
+def _resident(groups: Groups, device: DeviceProperties, threads: int, block: int) -> int:
+    """Blocks that shall fit a multiprocessor, `threads` threads in all for the usual normalization."""
     if groups.is_double:
-        return _THREADS_OF_128
-    return threads if groups.has("output") else _THREADS_OF_48
+        threads = _THREADS_OF_128
+    elif not groups.has("output"):
+        threads = _THREADS_OF_48
+    most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
+    return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))
 
 
 def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], groups_of_block: int) -> Plan:

@@ -28,12 +28,17 @@ _LEAST_RUN_BYTES = 2048
 #: How the line is manned, for groups and for strips: what was the fastest of some dozens on an H200. More folders or
 #: awaiters would ask for so much that the others come late.
 _ORDINARY_LOADERS, _COPIERS = 8, 2
-_ADDERS, _TEAMS = 8, 2
-_FOLDERS, _AWAITERS = 2, 1
+_ADDERS, _STRIP_ADDERS = 8, 4
+_FOLDERS, _AWAITERS = 2, 2
 _NORMALIZERS, _STRIP_NORMALIZERS = 8, 6
 
 #: Units of a piece of a strip, at least: each column has a sum of its own to publish.
 _LEAST_STRIP_PIECE = 4
+
+#: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
+#: folders keep up with, larger ones fill the ring too soon. One folder has so many units at a time. Scale and bias of
+#: every element stay in registers if a piece is one unit.
+_BEST_PIECE = 4
 
 #: Strips of columns: how wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
@@ -89,10 +94,11 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
     stages = _stages(device, stage_bytes + beside, buffers)
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    piece = _piece(cut, 1, stages, device)
+    own_operands = any(groups.differs_inside(name) for name in ("scale", "bias"))
+    piece = _piece(cut, 1, stages, device, 1 if own_operands else _BEST_PIECE)
     if piece is None:
         return None
-    loaders, folders = 1 if bulk else _ORDINARY_LOADERS, min(_FOLDERS, stages // piece)
+    loaders, folders = 1 if bulk else _ORDINARY_LOADERS, max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece))
     ring = Ring(1, piece, stages, loaders, _ADDERS, folders, 0, _NORMALIZERS)
     ends = 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0
     own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "UNIT_ROWS": _UNIT_ROWS, "ENDS": ends}
@@ -120,7 +126,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     )  # of two strips one can wait: else three steps are faster
     if piece is None:
         return None
-    hands = (_COPIERS, _TEAMS * vector, _FOLDERS, _AWAITERS, _STRIP_NORMALIZERS)
+    hands = (_COPIERS, max(_STRIP_ADDERS, vector), _FOLDERS, _AWAITERS, _STRIP_NORMALIZERS)
     ring = Ring(columns, piece, stages, *hands)
     constants = {
         **groups.constants(spec),
@@ -140,17 +146,16 @@ def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
     return min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - _OTHER_BYTES) // of_stage)
 
 
-def _piece(cut: Cut, least: int, stages: int, device: DeviceProperties) -> int | None:
-    """Units of a piece: as few as leave nearly no block idle, and none with two pieces of a bundle if that can be.
-
-    So there are few sums to await, and a bundle takes no longer to load than its share of all blocks takes.
-    """
+def _piece(cut: Cut, least: int, stages: int, device: DeviceProperties, best: int = _BEST_PIECE) -> int | None:
+    """Units of a piece: those that leave nearly no block idle, and none with two pieces of a bundle if that can be; of
+    several such numbers the one nearest to `best`."""
     blocks = device.multiprocessors
 
-    def merit(piece: int) -> tuple[bool, float, int]:
+    def merit(piece: int) -> tuple[bool, float, float, int]:
         pieces = math.ceil(cut.units / piece)
         busy = _blocks(cut, pieces, device) / blocks * cut.units / (pieces * piece)
-        return pieces <= blocks and busy >= _LEAST_BUSY, min(busy, 1 - _MOST_IDLE), -piece
+        farness = abs(math.log2(piece / best))
+        return pieces <= blocks and busy >= _LEAST_BUSY, min(busy, 1 - _MOST_IDLE), -farness, -piece
 
     sizes = [
         2**i for i in range(5) if 2**i >= least and 2**i * math.ceil(math.ceil(cut.units / 2**i) / blocks) <= stages

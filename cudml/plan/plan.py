@@ -58,6 +58,9 @@ class Struct:
         return raw.view(np.dtype((np.void, raw.nbytes)))
 
 
+#: The constant that names the kernels that a plan launches, the only ones of its source that are compiled.
+KERNELS = "KERNELS"
+
 Argument: TypeAlias = Pointer | Workspace | Scratch | Scalar | Struct
 
 
@@ -83,28 +86,42 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All launches of a call, in order. A plan without launches has nothing to compute."""
+    """All launches of a call, in order. A plan without launches has nothing to compute.
+
+    Where the kernels are of several files, `then` is the plan of those that follow, in the memory of the first.
+    """
 
     source: str
     """The file under kernels/ that holds the kernels."""
     constants: tuple[tuple[str, str], ...]
-    """The preprocessor constants that it is compiled with."""
+    """The preprocessor constants that it is compiled with; KERNELS is added."""
     launches: tuple[Launch, ...]
     workspace_bytes: int = 0
     scratch_bytes: int = 0
+    then: Plan | None = None
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        contents = (self.source, self.constants, self.launches, self.workspace_bytes, self.scratch_bytes)
+        launched = dict.fromkeys(launch.kernel for launch in self.launches)
+        constants = dict(self.constants) | ({KERNELS: ",".join(launched)} if launched else {})
+        object.__setattr__(self, "constants", tuple(constants.items()))
+        contents = (self.source, self.constants, self.launches, self.workspace_bytes, self.scratch_bytes, self.then)
         object.__setattr__(self, "_hash", hash(contents))
 
     def __hash__(self) -> int:
         """Computed once: every call looks up what belongs to its plan."""
         return self._hash
 
+    @property
+    def parts(self) -> tuple[Plan, ...]:
+        """This one and those that follow."""
+        return (self, *(self.then.parts if self.then else ()))
+
     def __str__(self) -> str:
-        constants = " ".join(f"{name}={value}" for name, value in self.constants)
-        lines = [f"{self.source}: {constants}", *(str(launch) for launch in self.launches)]
+        lines: list[str] = []
+        for part in self.parts:
+            constants = " ".join(f"{name}={value}" for name, value in part.constants if name != KERNELS)
+            lines += [f"{part.source}: {constants}", *(str(launch) for launch in part.launches)]
         if self.workspace_bytes:
             lines.append(f"workspace: {self.workspace_bytes} bytes")
         if self.scratch_bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -21,33 +21,60 @@ TILE_ROWS = 64
 #: what they load, unless these are all there are.
 _ENOUGH_LINES = 8
 
+#: Where inputs are neighbours along the axis and outputs across it, or the other way round, tiles of columns are turned
+#: in shared memory. So many bytes of a line and so many lines at least fill a line of the cache and half a warp.
+_TURNED_BYTES, _TURNED_LINES = 128, 17
+
 #: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
 #: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
 LINE_SHARES = (
     *((rows, (1, rows)) for rows in (1, 2, 3, 4)),
     *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
-    *((rows, (rows // 3, 3)) for rows in (36, 48)),
+    *((rows, (rows // 3, 3)) for rows in (33, 36, 48)),
     (TILE_ROWS, (16, 4)),
 )
+
+#: Threads for which there have to be registers where lines of 4-byte elements are moved one by one: else too few of
+#: these are on their way. (65536, 4097) reaches 93 % of copy speed without this, 96 to 98 % with it. Two rows of halves
+#: fit into as few: (65536, 8192) reaches 98 % with 39 registers, and 84 % with 42, which leave room for 1024 threads.
+_RESIDENT_THREADS = 1536
+
+#: kernels/scan_linked.cu: MOST_GROUPS, each of 32 tiles.
+_MOST_LINKED = 256
+
+#: Parts of a tile, and warps of a block that holds one and rows of each: the first of which no more than half of the
+#: multiprocessors get one. On an H200 two tiles of float32 take 2.4 us in 4 parts and 3.2 us whole, 32 tiles 4.2 us in
+#: 2 parts and 4.6 us in 4: with more blocks, it costs more to wait for all of them than is gained by loading less.
+LINKED_SHARES = ((4, (4, 4)), (2, (8, 4)), (1, (16, 4)))
 
 #: Warps of a block that works on short lines, at least.
 _LINES_WARPS = 4
 
-#: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time.
-_SPREAD_ROWS = 4
+#: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time. Lines of three
+#: float32 reach 99 % of copy speed with 2 and 98 % with 4; where they do not lie end to end, 89 and 88 %.
+_SPREAD_ROWS = 2
 
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
 #: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
 #: 2^29 float16 reaches 86 % with the first, 97 % with the second; one segment 62 and 95 % with the first and the third.
-_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8)}
+#: Of integers that are summed in more bytes than they are stored in, int8 reaches 86 and 88 % with 8 and 16 scanners,
+#: int32 93 and 94 %.
+_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8), "widened": (4, 16)}
 _HALVES = ("float16", "bfloat16")
 
-#: A marker finds the first segment of a tile in 3 looks at memory or more, which take longer than the tile.
+#: Offsets take a marker longer to look at than a tile takes to pass.
 _MARKERS = 6
+
+#: Offsets that a search among all of them begins with. 512 and 2048 are as fast where segments have 256 elements; where
+#: they have 16, the more there are, the closer is the guess in between.
+_SAMPLES, _FEW_SAMPLES = 2048, 256
+
+#: Shared memory with less room than this gets few of them, and not a stage less.
+_ROOMY_BYTES = 1 << 17
 _LOADERS = {BY_ELEMENTS: 8, BY_COPIES: 8, IN_BULK: 1}
 
 #: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
-_MOST_STAGES = 12
+_MOST_STAGES = 8
 
 #: Gates and the ticket of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
@@ -95,6 +122,14 @@ class Work:
     output_axis: Dims
     axis: int | None
     line_axes: tuple[int, ...]
+    input_turned: bool = False
+    """Inputs are neighbours along the axis, outputs across it."""
+    output_turned: bool = False
+    """The other way round."""
+
+    @property
+    def turned(self) -> bool:
+        return self.input_turned or self.output_turned
 
     @property
     def geometry(self) -> Struct:
@@ -117,6 +152,10 @@ class Work:
     def rows(self) -> int:
         """Rows of a line."""
         return math.ceil(self.length / (LANES * self.chunk))
+
+    def is_flat(self, line: Dims, axis: Dims) -> bool:
+        """Whether the lines lie end to end."""
+        return line.rank == axis.rank == 1 and line.strides[0] == self.length * axis.strides[0]
 
 
 def _chunk(stored: np.dtype, value: np.dtype) -> int:
@@ -141,7 +180,7 @@ def _cut(
         line_axes = outer_to_inner((i for i in range(len(source.shape)) if i != axis), source, output)
         lines, length = math.prod(source.shape[i] for i in line_axes), source.shape[axis]
         input_axis, output_axis = collapse(source, (axis,)), collapse(output, (axis,))
-    return Work(
+    work = Work(
         lines=lines,
         length=length,
         tiles=max(1, math.ceil(length / (TILE_ROWS * LANES * chunk))),
@@ -156,6 +195,20 @@ def _cut(
         axis=axis,
         line_axes=line_axes,
     )
+    # On their way out, outputs lie where values did.
+    fits = output.dtype.itemsize == spec.dtype.itemsize
+    return replace(
+        work,
+        input_turned=_is_turned(work, source, work.input_axis, output, work.output_line),
+        output_turned=fits and _is_turned(work, output, work.output_axis, source, work.input_line),
+    )
+
+
+def _is_turned(work: Work, along: ArrayLayout, axis: Dims, across: ArrayLayout, line: Dims) -> bool:
+    """Whether elements are neighbours along the axis in one array, and across it in the other."""
+    if not (_dense(along, axis) and line.strides[-1] == across.dtype.itemsize and line.sizes[-1] >= _TURNED_LINES):
+        return False
+    return work.length * min(along.dtype.itemsize, across.dtype.itemsize) >= _TURNED_BYTES
 
 
 def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work: Work, initial: bool) -> _Constants:
@@ -171,7 +224,10 @@ def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work:
         "SEGMENTED": work.segmented,
         "OFFSET": c_name(offsets.dtype) if offsets is not None else "int",
         "OFFSET_ALIGNED": offsets.element_aligned if offsets is not None else 1,
+        "HEADS_AT_ONCE": _heads_at_once(work) if work.segmented else 1,
         "INITIAL": initial,
+        "INPUT_DENSE": _dense(source, work.input_axis),
+        "OUTPUT_DENSE": _dense(output, work.output_axis),
         "INPUT_ALIGNED": source.element_aligned,
         "OUTPUT_ALIGNED": output.element_aligned,
         "INPUT_PACKED": _packed(source, work.input_axis, work, spec.reverse),
@@ -182,6 +238,12 @@ def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work:
         "AXIS_RANK_OUT": work.output_axis.rank,
         "INDEX": "int" if work.index.itemsize == 4 else "long long",
     }
+
+
+def _heads_at_once(work: Work) -> int:
+    """Of 4, 8, 16 and 24, 4 were the fastest where segments have 256 elements, and 24 where they have 16."""
+    heads_of_tile = TILE_ROWS * LANES * work.chunk * work.segments // max(work.length, 1)
+    return 4 if heads_of_tile <= 4 * LANES else 24
 
 
 def _packed(layout: ArrayLayout, axis: Dims, work: Work, reverse: bool) -> bool:
@@ -200,6 +262,8 @@ def _columns_are_better(work: Work, source: ArrayLayout, output: ArrayLayout) ->
     """Whether each thread should walk down a line of its own, because the lines lie side by side."""
     if work.axis is None or work.lines < 2:
         return False
+    if work.turned:
+        return True
     neighbours = source.shape[work.line_axes[-1]] * source.dtype.itemsize
     if work.lines < _ENOUGH_LINES and step(work.axis, source) != neighbours:
         return False
@@ -214,50 +278,64 @@ def _plan_rows(
     device: DeviceProperties,
 ) -> Plan:
     if work.tiles > 1:
-        if work.lines * work.tiles <= device.multiprocessors:
-            return _plan_linked_tiles(spec, constants, work)
+        if work.lines * work.tiles <= min(device.multiprocessors, _MOST_LINKED) and device.cooperative_launch:
+            return _plan_linked_tiles(spec, constants, work, device)
         return _plan_stream(spec, arrays, constants, work, device)
     chunks = math.ceil(work.length / work.chunk)
     if 0 < chunks <= LANES // 2 and not work.segmented:
         return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length())
-    return _plan_lines(constants, work)
+    return _plan_lines(spec, constants, work, device)
 
 
 def _plan_short_lines(constants: _Constants, work: Work, line_lanes: int) -> Plan:
     """Several lines for each warp."""
     rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
+    in_order = not constants["REVERSE"]
     shares = {
         "LINE_LANES": line_lanes,
         "LENGTH": work.length,
+        "FLAT_IN": in_order and constants["INPUT_DENSE"] and work.is_flat(work.input_line, work.input_axis),
+        "FLAT_OUT": in_order
+        and constants["OUTPUT_DENSE"]
+        and not constants["INITIAL"]
+        and work.is_flat(work.output_line, work.output_axis),
         "WARPS": 1,
         "ROWS": rows,
         "GROUPS": _LINES_WARPS,
+        "RESIDENT": 1,
     }
     grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
     launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
-    return Plan("scan_lines.cu", constants_of(**constants, **shares, LINKED=0), (launch,))
-
-
-def _plan_lines(constants: _Constants, work: Work) -> Plan:
-    """Several warps for each line, or one."""
-    warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
-    groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
-    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "LINKED": 0}
-    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
-    launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
 
 
-def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: Work) -> Plan:
-    """A block for each tile of a few lines."""
-    warps, rows = LINE_SHARES[-1][1]
-    shares = {"LINE_LANES": LANES, "LENGTH": 0, "WARPS": warps, "ROWS": rows, "GROUPS": 1, "LINKED": 1}
+def _plan_lines(spec: Scan | SegmentedScan, constants: _Constants, work: Work, device: DeviceProperties) -> Plan:
+    """Several warps for each line, or one."""
+    warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
+    groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "FLAT_IN": 0, "FLAT_OUT": 0}
+    by_elements = not (constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"])
+    small = work.chunk == 4 if by_elements else work.chunk == 8 and rows == 2
+    small = small and accumulator_bytes(spec.dtype) == 4
+    resident = min(_RESIDENT_THREADS, device.threads_per_multiprocessor) if small else 0
+    block = groups * warps * LANES
+    shares |= {"WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, resident // block)}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
+    launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments)
+    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: Work, device: DeviceProperties) -> Plan:
+    """A block for each tile of a few lines, or several."""
+    tiles = work.lines * work.tiles
+    most = max(tiles, device.multiprocessors // 2)
+    parts, (warps, rows) = next(share for share in LINKED_SHARES if tiles * share[0] <= most)
+    shares = {"WARPS": warps, "ROWS": rows, "GROUPS": 1}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
-    launch = Launch("scan_lines", work.lines * work.tiles, warps * LANES, arguments)
-    return Plan(
-        "scan_lines.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=_scratch_bytes(spec, work)
-    )
+    launch = Launch("scan_linked", tiles * parts, warps * LANES, arguments, cooperative=True)
+    scratch_bytes = _scratch_bytes(spec, work, parts)
+    return Plan("scan_linked.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=scratch_bytes)
 
 
 def _plan_stream(
@@ -277,12 +355,17 @@ def _plan_stream(
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
     halves = spec.dtype.name in _HALVES and load == IN_BULK  # ordinary loaders leave no room for so many
-    adders, scanners = _HANDS["segments" if work.segmented else "halves" if halves else "plain"]
-    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * LANES * work.chunk * spec.dtype.itemsize
-    stages = min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - 64) // (stage_bytes + rest))
+    widened = spec.dtype.kind in "iu" and staged < spec.dtype.itemsize and load == IN_BULK
+    kind = "segments" if work.segmented else "halves" if halves else "widened" if widened else "plain"
+    adders, scanners = _HANDS[kind]
+    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * _row_buffer_bytes(work, spec.dtype)
+    samples = _samples(work, device)
+    free_bytes = device.shared_bytes_per_block - buffers - samples * work.index.itemsize - 64
+    stages = min(_MOST_STAGES, free_bytes // (stage_bytes + rest))
     manned = {
         "LOAD": load,
         "STAGES": stages,
+        "SAMPLES": samples,
         "LOADERS": _LOADERS[load],
         "MARKERS": min(_MARKERS, stages) if work.segmented else 0,
         "ADDERS": adders,
@@ -297,6 +380,13 @@ def _plan_stream(
     return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
 
 
+def _samples(work: Work, device: DeviceProperties) -> int:
+    """kernels/segments.cuh: struct Samples, which is there in any case."""
+    if not work.segmented:
+        return 1
+    return _SAMPLES if device.shared_bytes_per_block >= _ROOMY_BYTES else _FEW_SAMPLES
+
+
 def _load(source: ArrayLayout, work: Work, device: DeviceProperties) -> int:
     """How stages that hold elements as they are stored are loaded."""
     if device.compute_capability >= (9, 0) and _dense(source, work.input_axis):
@@ -305,10 +395,16 @@ def _load(source: ArrayLayout, work: Work, device: DeviceProperties) -> int:
     return BY_COPIES if device.compute_capability >= (8, 0) and copied else BY_ELEMENTS
 
 
-def _scratch_bytes(spec: Scan | SegmentedScan, work: Work) -> int:
-    """kernels/stream.cuh: a word of tickets, and words with 32 bits of each tile's aggregate."""
+def _row_buffer_bytes(work: Work, value: np.dtype) -> int:
+    """kernels/scan.cuh: struct RowBuffer."""
+    chunk_bytes = work.chunk * value.itemsize
+    return LANES * chunk_bytes * 9 // 8 if chunk_bytes > VECTOR_BYTES else LANES * chunk_bytes
+
+
+def _scratch_bytes(spec: Scan | SegmentedScan, work: Work, parts: int = 1) -> int:
+    """kernels/tickets.cuh: a word of tickets, and words with 32 bits of the aggregate of each part of a tile."""
     words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
-    return 8 * (1 + work.lines * work.tiles * words)
+    return 8 * (1 + work.lines * work.tiles * parts * words)
 
 
 def _item_bytes(work: Work, accumulator: int) -> int:

@@ -94,8 +94,8 @@ class EmulatedBackend:
         memory = {name: array for name, array in arrays.items() if isinstance(array, DeviceArray)}
         memory |= {"workspace": workspace, "scratch": scratch}
         try:
-            for step in plan.launches:
-                self._kernel(plan, step)(
+            for kernel, step in [(self._kernel(part, step), step) for part in plan.parts for step in part.launches]:
+                kernel(
                     step.grid,
                     step.block,
                     Binding(step)(arrays, address_of, address_of(workspace), address_of(scratch)),
@@ -116,8 +116,8 @@ class EmulatedBackend:
         part: Any = self._scratch[:nbytes]
         return part
 
-    def _kernel(self, plan: Plan, step: Launch) -> Kernel:
-        return compiled_kernel(self.kernels / plan.source, plan.constants, step.kernel, self.checking)
+    def _kernel(self, part: Plan, step: Launch) -> Kernel:
+        return compiled_kernel(self.kernels / part.source, part.constants, step.kernel, self.checking)
 
 
 def _layout_of(array: Any) -> ArrayLayout | np.dtype:

@@ -43,7 +43,7 @@ _KERNEL = (
     "-Wno-attributes",
     "-Wno-unknown-pragmas",
 )
-_FAST = ("-O2",)
+_FAST = ("-O1",)  # compiling takes most of the time: 0.49 s a kernel, 0.68 with -O2
 _UNDEFINED = "bounds,alignment,shift,integer-divide-by-zero,bool,null,unreachable"
 _CHECKING = (
     "-O1",

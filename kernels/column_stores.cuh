@@ -1,0 +1,148 @@
+// How the scanners of a block store the spans of a unit: directly, or through the stage that they came from.
+//
+// Constants that the plan sets, beside those of column_units.cuh:
+//     EXCHANGE             1: outputs of a dense strip go through the stage; those of OUTPUT_TURNED always do
+//     EXCHANGE_BYTES       so many neighbouring bytes are then stored at once
+#pragma once
+
+#include "column_units.cuh"
+
+static_assert(!EXCHANGE || (sizeof(Output) == SIZE && DENSE && WARPS_ACROSS == 1), "outputs take the place of inputs");
+
+__device__ Target target_of(const Work& work, const Unit& unit, const Span& span, Index begin) {
+    char* first = unit.output + span.column * static_cast<int>(sizeof(Output));
+    return Target(work.output, first, work.g, unit.line + span.column, begin);
+}
+
+__device__ void store_values(const Work& work, const Unit& unit, const Span& span, const Values& values) {
+    const Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
+#pragma unroll
+    for (int k = 0; k < SPAN_STEPS; k++) {
+        if (k >= span.count) continue;
+        Value result[VECTOR];
+        values.outputs_of(k, result);
+        target.store(k, result);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Exchanged: the outputs of a dense strip take the place of its inputs, so that neighbours are stored together.
+
+struct __align__(EXCHANGE_BYTES) Piece {
+    char byte[EXCHANGE_BYTES];
+};
+
+__device__ void put_values(const Span& span, const Values& values) {
+#pragma unroll
+    for (int k = 0; k < SPAN_STEPS; k++) {
+        if (k >= span.count) continue;
+        Value result[VECTOR];
+        values.outputs_of(k, result);
+        Pack<Output, VECTOR> pack;
+#pragma unroll
+        for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
+        *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = pack;
+    }
+}
+
+// What exists of a piece: the bytes `begin` ... `end` - 1.
+__device__ void store_piece(char* to, const char* from, int begin, int end) {
+    if (begin <= 0 && EXCHANGE_BYTES <= end) {
+        *reinterpret_cast<Piece*>(to) = *reinterpret_cast<const Piece*>(from);
+        return;
+    }
+    for (int b = begin < 0 ? 0 : begin; b < end && b < EXCHANGE_BYTES; b += SIZE) {
+        *reinterpret_cast<Output*>(to + b) = *reinterpret_cast<const Output*>(from + b);
+    }
+}
+
+// Stores the spans of a warp, which lie in a stage as they shall in memory.
+__device__ void store_exchanged(const Work& work, const Unit& unit, char* data, int task) {
+    constexpr int SPAN_BYTES = SPAN_STEPS * PITCH, ACROSS = (SPAN_BYTES + EXCHANGE_BYTES - 1) / EXCHANGE_BYTES;
+    const Geometry& g = work.g;
+#pragma unroll 8
+    for (int i = lane_index(); i < SPANS_OF_WARP * ACROSS; i += LANES) {
+        const int number = task * SPANS_OF_WARP + i / ACROSS, row = number % ROWS, first = number / ROWS * SPAN_STEPS;
+        const int place = i % ACROSS * EXCHANGE_BYTES, left = unit.steps_of(row) - first;
+        const int steps = left < SPAN_STEPS ? left : SPAN_STEPS, bytes = steps * PITCH;
+        if (place >= bytes) continue;
+        const int lowest = BACKWARD ? ROW_STEPS - first - steps : first;  // in the stage
+        const Index number_of_lowest = unit.begin() + row * ROW_STEPS + first + INITIAL + (REVERSE ? steps - 1 : 0);
+        char* to = unit.output + g.output_axis.offset(along(number_of_lowest, g.length + INITIAL)) + place;
+        const char* from = row_of_stage(data, row) + lowest * PITCH + place;
+        store_piece(to, from, 0, bytes - place);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Turned: the outputs of a warp's columns, which are neighbours along the axis, take the place of its inputs column by
+// column, so that some neighbouring lanes store all that a column has: 128 bytes of float32. Lanes that write 16 bytes
+// of as many columns each find them in different banks, and so do those that read one column.
+
+constexpr int RUN_BYTES = SPAN_STEPS * static_cast<int>(sizeof(Output));  // of a column
+constexpr int BESIDE_BYTES = LANES * SIZE;                                // of a step, of the warp's inputs
+static_assert(!OUTPUT_TURNED || RUN_BYTES % 16 == 0, "");
+
+// Where 16 bytes of a column lie; `begin` is where the inputs of the warp's first column begin.
+__device__ char* place_in_turn(char* begin, int column, int number) {
+    constexpr int NUMBERS = RUN_BYTES >= 16 ? RUN_BYTES / 16 : 1;
+    const int place = (column * NUMBERS + (number ^ column % NUMBERS)) * 16;
+    return begin + place / BESIDE_BYTES * PITCH + place % BESIDE_BYTES;
+}
+
+__device__ char* begin_of_turn(const Span& span) { return span.first - lane_index() * SIZE; }
+
+// In the order of memory.
+__device__ void put_turned(const Span& span, const Values& values) {
+    constexpr int TOGETHER = 16 / sizeof(Output);
+#pragma unroll
+    for (int number = 0; number < SPAN_STEPS / TOGETHER; number++) {
+        Pack<Output, TOGETHER> pack;
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            const int k = number * TOGETHER + i;
+            Value result[VECTOR];
+            values.outputs_of(REVERSE ? SPAN_STEPS - 1 - k : k, result);
+            pack.element[i] = convert<Output>(result[0]);
+        }
+        *reinterpret_cast<Pack<Output, TOGETHER>*>(place_in_turn(begin_of_turn(span), lane_index(), number)) = pack;
+    }
+}
+
+// By all lanes of a warp, which have spans of the same steps.
+__device__ void store_turned(const Work& work, const Unit& unit, const Span& span) {
+    constexpr int ACROSS = RUN_BYTES / EXCHANGE_BYTES;
+    const Geometry& g = work.g;
+    const Index first = unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL;
+    const Index lowest = along(REVERSE ? first + SPAN_STEPS - 1 : first, g.length + INITIAL);
+    const int begin = REVERSE ? (SPAN_STEPS - span.count) * SIZE : 0, end = begin + span.count * SIZE;
+    const int columns = unit.width - (span.column - lane_index());
+    char* output = work.output + lowest * SIZE;
+#pragma unroll 8
+    for (int i = lane_index(); i < LANES * ACROSS; i += LANES) {
+        const int column = i / ACROSS, place = i % ACROSS * EXCHANGE_BYTES;
+        if (column >= columns) continue;
+        const char* from = place_in_turn(begin_of_turn(span), column, place / 16) + place % 16;
+        char* to = output + g.output_line.offset(unit.line + span.column - lane_index() + column) + place;
+        store_piece(to, from, begin - place, end - place);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+// By all lanes of a warp, of which those whose span exists have its outputs.
+__device__ void store_task(const Work& work, const Unit& unit, char* data, int task, const Span& span, const Values& values,
+                           bool exists) {
+    if constexpr (EXCHANGE) {
+        if (exists) put_values(span, values);
+        __syncwarp();
+        store_exchanged(work, unit, data, task);
+    } else if constexpr (OUTPUT_TURNED) {
+        __syncwarp();  // all inputs have been read
+        if (exists) put_turned(span, values);
+        __syncwarp();
+        store_turned(work, unit, span);
+    } else {
+        if (exists) store_values(work, unit, span, values);
+    }
+}

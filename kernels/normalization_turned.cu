@@ -1,0 +1,193 @@
+// Normalization where the output is dense along another axis than the input, as where one of them is transposed.
+//
+// Whatever kernels suit the input find the moments of all groups, in a pass that only reads. Then a block takes a tile:
+// columns along the axis that is dense in the input, rows along that of the output, and everything else outside of it.
+//
+// Constants that the plan sets, beside those of normalization.cuh:
+//     INPUT_ACCESS                  how columns are loaded: PACKED or SHIFTED (packs.cuh)
+//     SCALE_ACCESS, BIAS_ACCESS     along rows: PACKED, STRIDED, ONE or NUMBER
+//     OUTPUT_PACKED                 rows of the output begin at multiples of 16 bytes
+//     SCALE_DOWN, BIAS_DOWN         they change from row to row
+//     GROUPS_DOWN, GROUPS_ACROSS    a tile has groups side by side along its columns, its rows, or neither
+//     TILE_HEIGHT, TILE_WIDTH       elements of a column and of a row; a row takes a multiple of 128 bytes
+//     BLOCK                         threads of a block
+//     OUTER_RANK                    axes outside of the tiles, 1 at least
+#include "normalization.cuh"
+#include "turned_tiles.cuh"
+
+struct TurnedGeometry {
+    Index groups;
+    Index height, width, tiles_down, tiles_across;  // elements of a column and of a row, and the tiles that take them
+    Index down[ARRAYS], across[ARRAYS];             // strides along columns and rows
+    Axes<OUTER_RANK> outer;
+};
+
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+
+// A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row.
+constexpr int WIDE = WIDE_OF<Input>;
+constexpr int HIGH = smaller(16 / static_cast<int>(sizeof(Input)), TILE_HEIGHT / 8);
+constexpr int PACK = larger(smaller(16 / static_cast<int>(sizeof(Output)), TILE_WIDTH / 8), WIDE);
+constexpr int LOADS = TILE_HEIGHT / HIGH * (TILE_WIDTH / WIDE) / BLOCK;
+constexpr int STORES = TILE_HEIGHT * (TILE_WIDTH / PACK) / BLOCK;
+constexpr int GROUPS = GROUPS_DOWN ? TILE_HEIGHT : GROUPS_ACROSS ? TILE_WIDTH : 1;
+static_assert(LOADS > 0 && STORES > 0 && GROUPS <= BLOCK, "a part for each thread");
+static_assert(BLOCK % (TILE_WIDTH / PACK * 4) == 0, "a thread's parts of rows lie below each other");
+
+using Tile = TurnedTile<Input, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;
+using Column = Values<Input, HIGH>;
+
+// Scale or bias of PACK elements of a row.
+template <typename Stored, int KIND, int ACCESS, bool ALIGNED> struct RowOperand {
+    using Element = typename Select<KIND == OF_ALL, Compute, Stored>::type;
+    Values<Element, PACK> values;
+
+    template <bool WHOLE> __device__ void load(const char* row, double number, Index step, Index first, Index width) {
+        if constexpr (KIND != NONE) {
+            Line<Element, ACCESS, ALIGNED, Index> line = {row, step, Element()};
+            if constexpr (KIND == OF_ALL) line.number = static_cast<Compute>(number);
+            if constexpr (WHOLE) values = line.template whole<PACK>(first);
+            else values = line.template part<PACK>(first, 0, width);
+        }
+    }
+    __device__ Compute at(int i) const {
+        if constexpr (KIND == NONE) return 0;
+        else return widen(convert<Compute>(values.get(i)));
+    }
+};
+
+struct RowOperands {
+    RowOperand<SCALE, HAS_SCALE, SCALE_ACCESS, SCALE_ALIGNED> scale;
+    RowOperand<BIAS, HAS_BIAS, BIAS_ACCESS, BIAS_ALIGNED> bias;
+};
+
+// A block's part of the arrays, from the first element of its tile on. WHOLE ones can be loaded and stored in packs.
+struct Block {
+    const Arrays& arrays;
+    const TurnedGeometry& g;
+    const Parameters& p;
+    Index height, width;  // from there on
+
+    template <bool WHOLE> __device__ void load_columns(const Spot& at, Column (&columns)[WIDE]) const {
+#pragma unroll
+        for (int c = 0; c < WIDE; c++) {
+            const Index j = at.across * WIDE + c;
+            const Line<Input, INPUT_ACCESS, true, Index> line = {arrays.input + j * g.across[OF_INPUT], 0, Input()};
+            if constexpr (WHOLE) columns[c] = line.template whole<HIGH>(at.along * HIGH);
+            else columns[c] = line.template part<HIGH>(at.along * HIGH, 0, j < width ? height : 0);
+        }
+    }
+
+    // All loads of a WHOLE tile come before the first use.
+    template <bool WHOLE> __device__ void fill(Tile& tile) const {
+        constexpr int AT_ONCE = WHOLE ? LOADS : 1;
+#pragma unroll 1
+        for (int first = 0; first < LOADS; first += AT_ONCE) {
+            Column columns[AT_ONCE][WIDE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                load_columns<WHOLE>(Spot(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH), columns[k]);
+            }
+            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
+                tile.store(at.along * HIGH, at.across * WIDE, columns[k]);
+            }
+        }
+    }
+
+    __device__ void find_normalizers(Normalizer<Compute> (&normalizers)[GROUPS]) const {
+        const int thread = static_cast<int>(threadIdx.x);
+        if (thread >= GROUPS) return;
+        const Index step = GROUPS_DOWN ? g.down[OF_MOMENTS] : g.across[OF_MOMENTS];
+        const Index group = !GROUPS_DOWN && !GROUPS_ACROSS ? 0 : thread < (GROUPS_DOWN ? height : width) ? thread : 0;
+        const Moments moments = *reinterpret_cast<const Moments*>(arrays.mean + group * step);
+        normalizers[thread] = Normalizer<Compute>::of(moments, p);
+    }
+
+    template <bool WHOLE> __device__ void load_operands(Index i, Index j, RowOperands& operands) const {
+        const char *scale = arrays.scale + i * g.down[OF_SCALE], *bias = arrays.bias + i * g.down[OF_BIAS];
+        operands.scale.template load<WHOLE>(scale, arrays.scale_number, g.across[OF_SCALE], j, width);
+        operands.bias.template load<WHOLE>(bias, arrays.bias_number, g.across[OF_BIAS], j, width);
+    }
+
+    __device__ Pack<Output, PACK> results(const Values<Input, PACK>& x, const Normalizer<Compute> (&normalizer)[PACK],
+                                          const RowOperands& operands) const {
+        Compute y[PACK];
+#pragma unroll
+        for (int v = 0; v < PACK; v++) {
+            const Compute normal = normalizer[v].apply(widen(convert<Compute>(x.get(v))));
+            y[v] = activated(normal, operands.scale.at(v), operands.bias.at(v), p);
+        }
+        return pack_of<Output>(y);
+    }
+
+    template <bool WHOLE> __device__ void store(Index i, Index j, const Pack<Output, PACK>& result) const {
+        char* to = arrays.output + i * g.down[OF_OUTPUT] + j * static_cast<Index>(sizeof(Output));
+        if constexpr (WHOLE && OUTPUT_PACKED) {
+            *reinterpret_cast<Pack<Output, PACK>*>(to) = result;
+        } else {
+#pragma unroll
+            for (int v = 0; v < PACK; v++) {
+                if (WHOLE || (i < height && j + v < width)) reinterpret_cast<Output*>(to)[v] = result.element[v];
+            }
+        }
+    }
+
+    // The parts of a thread lie below each other.
+    template <bool WHOLE> __device__ void write(Tile& tile, Normalizer<Compute> (&normalizers)[GROUPS]) const {
+        constexpr bool OPERANDS_DIFFER = SCALE_DOWN || BIAS_DOWN;
+        const Spot at(threadIdx.x, TILE_WIDTH / PACK);
+        const int j = at.along * PACK;
+        RowOperands operands;
+        if (!OPERANDS_DIFFER) load_operands<WHOLE>(0, j, operands);
+        find_normalizers(normalizers);
+        fill<WHOLE>(tile);
+        __syncthreads();
+        Normalizer<Compute> normalizer[PACK];
+#pragma unroll
+        for (int v = 0; v < PACK; v++) normalizer[v] = normalizers[GROUPS_ACROSS ? j + v : 0];
+#pragma unroll
+        for (int k = 0; k < STORES; k++) {
+            const int i = at.across + k * (BLOCK / (TILE_WIDTH / PACK));
+            if (OPERANDS_DIFFER) load_operands<WHOLE>(WHOLE || i < height ? i : 0, j, operands);
+            if (GROUPS_DOWN) {
+#pragma unroll
+                for (int v = 0; v < PACK; v++) normalizer[v] = normalizers[i];
+            }
+            store<WHOLE>(i, j, results(tile.load(i, j), normalizer, operands));
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+apply_turned(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+             double bias_number, char* moments, TurnedGeometry g, Parameters p) {
+    __shared__ Tile tile;
+    __shared__ Normalizer<Compute> normalizers[GROUPS];
+    const Index number = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // what was read last first
+    const Index row_of_tiles = number / g.tiles_across, outer = row_of_tiles / g.tiles_down;
+    const Index row = (row_of_tiles - outer * g.tiles_down) * TILE_HEIGHT;
+    const Index column = (number - row_of_tiles * g.tiles_across) * TILE_WIDTH;
+    Offsets first = g.outer.offsets(outer);
+#pragma unroll
+    for (int a = 0; a < ARRAYS; a++) first.of[a] += row * g.down[a] + column * g.across[a];
+    const Arrays all = {input, output, scale, bias, scale_number, bias_number, moments, nullptr}, arrays = all.at(first);
+    const Block block = {arrays, g, p, g.height - row, g.width - column};
+    if (is_inside(row, TILE_HEIGHT, margin_of<Input>(INPUT_ACCESS), g.height) &&
+        is_inside(column, TILE_WIDTH, 0, g.width)) {
+        block.write<true>(tile, normalizers);
+    } else {
+        block.write<false>(tile, normalizers);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+store_statistics(const Moments* moments, char* mean, char* variance, TurnedGeometry g, Parameters p) {
+    const Index group = static_cast<Index>(blockIdx.x) * BLOCK + static_cast<Index>(threadIdx.x);
+    if (group >= g.groups) return;
+    const Index offset = group * static_cast<Index>(sizeof(MOMENT));
+    store_moments<MOMENT>(mean + offset, variance + offset, moments[group], p);
+}
