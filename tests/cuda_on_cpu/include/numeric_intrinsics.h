@@ -1,6 +1,8 @@
 // Twins of the wrappers in kernels/intrinsics.cuh that convert numbers.
 #pragma once
 
+#include <limits>
+
 #include "small_float.h"
 
 inline float bits_as_float(unsigned bits) { return cuda_on_cpu::bits_as<float>(bits); }

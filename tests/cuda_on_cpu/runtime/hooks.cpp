@@ -46,7 +46,7 @@ CUDA_ON_CPU_HOOK __tsan_init() {}
 #define CUDA_ON_CPU_UNDEFINED(NAME, WHAT) \
     CUDA_ON_CPU_HOOK __ubsan_handle_##NAME(void*, void*, void*) { undefined(WHAT, __builtin_return_address(0)); }
 CUDA_ON_CPU_UNDEFINED(out_of_bounds, "an index outside of the declared array")
-CUDA_ON_CPU_UNDEFINED(type_mismatch_v1, "a misaligned or null pointer")
+CUDA_ON_CPU_UNDEFINED(type_mismatch_v1, "a misaligned pointer")
 CUDA_ON_CPU_UNDEFINED(shift_out_of_bounds, "a shift by more bits than there are")
 CUDA_ON_CPU_UNDEFINED(divrem_overflow, "an integer division by zero, or its overflow")
 CUDA_ON_CPU_UNDEFINED(add_overflow, "signed overflow of an addition")
