@@ -41,7 +41,7 @@ test: $(VENV)/test.stamp
 SEEDS := 10
 test-emulated: $(VENV)/test.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --seeds $(SEEDS) tests/test_races.py
-	$(BIN)/python -m pytest -n $(WORKERS) --seeds $(SEEDS) --backend emulated
+	$(BIN)/python -m pytest -n $(WORKERS) --seeds $(SEEDS) --backend emulated --in-full
 
 check: $(VENV)/check.stamp
 	$(BIN)/ruff check .

@@ -116,7 +116,8 @@ class Emulated(Host):
         """Every test has schedules of its own, the same in each run."""
         option = item.config.getoption
         cls.backend.checking = option("--checking")
-        fixed = option("--schedule")
+        marker = item.get_closest_marker("schedule")
+        fixed = option("--schedule") or (marker and marker.args[0])
         cls.backend.schedules = (
             [cuda_on_cpu.Schedule.parse(fixed)]
             if fixed
@@ -142,6 +143,7 @@ class Emulated(Host):
 
 BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda, Emulated)}
 _NOT_RUN = "cudml_tests_not_run"
+_TO_FULL_RUNS = "full runs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -151,11 +153,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=1, help="schedules that each call of backend emulated runs under")
     parser.addoption("--schedule", help='the one schedule of backend emulated, as a failure names it: "random:17"')
     parser.addoption("--checking", action="store_true", help="backend emulated looks for races too")
+    parser.addoption("--in-full", action="store_true", help="run all variants on the CPU executor and through NVRTC")
     parser.addoption("--large", action="store_true", help="run the tests that need gigabytes of memory too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "backend(*names): runs on these backends only")
+    config.addinivalue_line("markers", "schedule(name): the one that backend emulated takes, as others need minutes")
+    config.addinivalue_line(
+        "markers", "share(n): the CPU executor takes about one in n of the variants, or all of them with --in-full"
+    )
     config.addinivalue_line("markers", "large: needs gigabytes; runs only with --large, never on backend emulated")
     for marker in ("slow", "thread_unsafe", "parallel_threads", "iterations", "leaks_references"):
         config.addinivalue_line("markers", f"{marker}: one of the markers in NumPy's own tests, without effect here")
@@ -191,14 +198,28 @@ def backend_of(item: pytest.Item) -> str | None:
     return callspec.params.get("xp") if callspec else None
 
 
+def is_left_to_full_runs(item: pytest.Item) -> bool:
+    """Most of the executor's time goes into compiling variants; which ones a share has depends on their names alone.
+
+    Other backends take all.
+    """
+    marker = item.get_closest_marker("share")
+    if marker is None or item.config.getoption("--in-full") or backend_of(item) not in (None, Emulated.name):
+        return False
+    return zlib.crc32(item.nodeid.encode()) % marker.args[0] != 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what cannot run here, and counts it."""
     unusable = {name for name, backend in BACKENDS.items() if backend.why_unusable()}
-    kept, left_out, counts = [], [], dict.fromkeys(sorted(unusable), 0)
+    kept, left_out, counts = [], [], dict.fromkeys([*sorted(unusable), _TO_FULL_RUNS], 0)
     for item in items:
         backend = backend_of(item)
         if backend in unusable:
             counts[backend] += 1
+            left_out.append(item)
+        elif is_left_to_full_runs(item):
+            counts[_TO_FULL_RUNS] += 1
             left_out.append(item)
         elif item.get_closest_marker("large") and (not config.getoption("--large") or backend == Emulated.name):
             left_out.append(item)
@@ -225,6 +246,8 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     for name, count in config.stash.get(_counts_key, {}).items():
-        if count:
+        if count and name == _TO_FULL_RUNS:
+            terminalreporter.write_line(f"{count} tests on the CPU executor not run: --in-full does, and takes long")
+        elif count:
             reason = BACKENDS[name].why_unusable()
             terminalreporter.write_line(f"{count} tests of backend {name} not run: {reason}", yellow=True)

@@ -66,7 +66,7 @@ def assert_sums(result: np.ndarray, values: np.ndarray, exact: np.ndarray, addit
 
 @fast_and_checking
 @int_and_float
-@pytest.mark.parametrize("count", [1, 127, 128, 129, 5 * 128 + 7, 70 * 128])
+@pytest.mark.parametrize("count", [1, 127, 128, 129, 5 * 128 + 7, 40 * 128])
 def test_chained_scan(count, dtype, checking):
     scan = module("chained_scan.cu", checking, VALUE=c_type(dtype), THREADS=64, ITEMS=2).kernel("chained_scan")
     tiles = -(-count // 128)

@@ -216,6 +216,7 @@ def test_nothing_warns(xp):
 # Types and scalars.
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("first", [BOOL, *FMOD_DTYPES], ids=str)
 @pytest.mark.parametrize("second", [BOOL, *FMOD_DTYPES], ids=str)
 def test_promotion_is_numpys(xp, first, second):
@@ -325,6 +326,7 @@ def test_layouts(xp, pattern, dtype):
         np.testing.assert_array_equal(out.read(), expected)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
 @pytest.mark.parametrize("shape", [(131,), (37, 1), ()], ids=["row", "column", "number"])
 @pytest.mark.parametrize("pattern", ["contiguous", "padded lines", "transposed", "every second"])
@@ -339,6 +341,7 @@ def test_divisors_that_repeat(xp, dtype, shape, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.uint64])
 @pytest.mark.parametrize("offsets", [(0, 1, 2), (3, 0, 3), (5, 7, 0), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("length", [1, 5, 100, 257])
@@ -401,6 +404,7 @@ def test_small_arrays(xp, dtype, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, *FLOATS], ids=str)
 @pytest.mark.parametrize("lead", [0, 1, 2, 3])
 @pytest.mark.parametrize("shape", [(1500,), (6, 1000), (5, 333)], ids=str)

@@ -187,6 +187,7 @@ def test_axes_may_be_an_int_negative_and_unsorted(xp):
 SCALE_SHAPES = [(), (1,), (5,), (4, 1), (4, 5), (3, 1, 1), (1, 3, 1, 1), (2, 1, 1, 5), (2, 3, 4, 1), (2, 3, 4, 5)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("scale_shape", [None, *SCALE_SHAPES], ids=str)
 @pytest.mark.parametrize("bias_shape", [None, *SCALE_SHAPES], ids=str)
 @pytest.mark.parametrize("axes", [(1, 2, 3), (0, 2), (3,)], ids=str)
@@ -255,6 +256,7 @@ def test_out_of_another_dtype(xp, dtype, out_dtype):
 # Hard data.
 
 
+@pytest.mark.share(2)
 @all_floats
 @pytest.mark.parametrize("constant", [0.0, 1.0, -1234.0, 65504.0, 0.1])
 @pytest.mark.parametrize("shape", [(3, 1), (3, 2), (3, 1000), (2, 30_001)], ids=str)
@@ -417,6 +419,7 @@ def test_large_constant_groups_give_exactly_zero(xp, groups, dtype, constant):
     assert not xp.to_numpy(variance).any()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 3, -1])
 @pytest.mark.parametrize("groups", ALL_GROUPS)
@@ -573,6 +576,7 @@ TURNED = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("dtype", [*FLOATS, BOOL, INTEGERS[0]], ids=str)
 @pytest.mark.parametrize("turned", TURNED)
@@ -748,6 +752,7 @@ def test_there_are_seventeen():
     assert set(FORMULAS) == set(PARAMETERS)
 
 
+@pytest.mark.share(2)
 @all_floats
 @all_activations
 def test_activation_formula(xp, activation, dtype):

@@ -90,6 +90,7 @@ def test_other_published_examples(xp):
 # Data types.
 
 
+@pytest.mark.share(4)
 @operations
 @directions
 @exclusions
@@ -114,6 +115,7 @@ def test_narrow_integers_wrap_and_bool_stays_logical(xp, operation, dtype):
     check(xp, operation, values_for(operation, np.random.default_rng(2), (2, 5000), dtype), dtype=dtype)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("source", SCAN_DTYPES, ids=str)
 @pytest.mark.parametrize("target", SCAN_DTYPES, ids=str)
 def test_dtype_converts_before_and_out_after(xp, source, target):
@@ -243,6 +245,7 @@ def test_standard_functions_need_no_axis_for_one_dimension(xp):
 # Layouts in memory.
 
 
+@pytest.mark.share(2)
 @operations
 @all_patterns
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float16, np.complex128])
@@ -267,6 +270,7 @@ def test_layout_of_long_lines(xp, pattern, shape):
         assert_same_bits(xp.to_numpy(result), expected)
 
 
+@pytest.mark.share(2)
 @directions
 @pytest.mark.parametrize(
     ("dtype", "summed"), [("int8", "int64"), ("bool", "int64"), ("int16", "int16"), ("float16", "float32")]
@@ -348,6 +352,7 @@ def test_turned_with_an_initial_value(xp, input_turned, reverse):
     assert_scan(turned, "sum", values, np.dtype(np.float32), axis=-1, initial=True, reverse=reverse)
 
 
+@pytest.mark.share(3)
 @all_patterns
 @pytest.mark.parametrize("shape", [(6,), (6, 5), (4, 5, 6), (3, 1, 4), (5, 4, 1), (2, 3, 2, 5)], ids=str)
 def test_results_lie_in_memory_as_numpys(xp, pattern, shape):
@@ -389,6 +394,7 @@ def test_broadcast_input(xp, stored, shape):
         assert_scan(xp.to_numpy(cumsum(view, axis)), "sum", expected, np.float32, axis=axis)
 
 
+@pytest.mark.share(3)
 @operations
 @directions
 @exclusions
@@ -493,6 +499,7 @@ def test_subnormals_are_kept(xp, dtype, smallest):
     np.testing.assert_array_equal(xp.to_numpy(halved).astype(np.float64), smallest * np.array([8, 4, 2, 1]))
 
 
+@pytest.mark.schedule("reversed")
 @operations
 @directions
 def test_lines_of_more_than_a_thousand_tiles(xp, operation, reverse):
@@ -517,6 +524,7 @@ def test_same_bits_every_time(xp, operation, dtype, shape):
             assert_same_bits(xp.to_numpy(SCANS[operation](array, axis)), first)
 
 
+@pytest.mark.share(2)
 @operations
 @exclusions
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
@@ -529,6 +537,7 @@ def test_reverse_mirrors_forward(xp, operation, exclusive, dtype, shape):
         assert_same_bits(xp.to_numpy(backward), np.flip(xp.to_numpy(forward), axis))
 
 
+@pytest.mark.share(2)
 @directions
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex128], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("shape", [(9,), (3 * 8192 + 77,), (40, 9000), (9000, 40), (40, 20)], ids=str)
@@ -572,6 +581,7 @@ def random_offsets(rng, n, segments):
     return np.concatenate([[0], np.sort(rng.integers(0, n + 1, segments - 1)), [n]])
 
 
+@pytest.mark.share(4)
 @operations
 @directions
 @exclusions
@@ -592,6 +602,7 @@ SEGMENTATIONS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("segmentation", SEGMENTATIONS)
 @pytest.mark.parametrize("n", [100, 1024, 4097, 30_011])
 @directions
