@@ -7,6 +7,7 @@ BACKENDS.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -143,7 +144,6 @@ class Emulated(Host):
 
 BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda, Emulated)}
 _NOT_RUN = "cudml_tests_not_run"
-_TO_FULL_RUNS = "full runs"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -198,6 +198,16 @@ def backend_of(item: pytest.Item) -> str | None:
     return callspec.params.get("xp") if callspec else None
 
 
+def why_not_run(item: pytest.Item, unusable: dict[str, str]) -> str | None:
+    """None for a test that runs; `unusable` says of backends why they are."""
+    backend = backend_of(item)
+    if backend in unusable:
+        return f"of backend {backend} not run: {unusable[backend]}"
+    if item.get_closest_marker("large") and (not item.config.getoption("--large") or backend == Emulated.name):
+        return "of gigabytes not run: --large does, but for backend emulated"
+    return "of the CPU executor not run: --in-full does, and takes long" if is_left_to_full_runs(item) else None
+
+
 def is_left_to_full_runs(item: pytest.Item) -> bool:
     """Most of the executor's time goes into compiling variants; which ones a share has depends on their names alone.
 
@@ -211,23 +221,11 @@ def is_left_to_full_runs(item: pytest.Item) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what cannot run here, and counts it."""
-    unusable = {name for name, backend in BACKENDS.items() if backend.why_unusable()}
-    kept, left_out, counts = [], [], dict.fromkeys([*sorted(unusable), _TO_FULL_RUNS], 0)
-    for item in items:
-        backend = backend_of(item)
-        if backend in unusable:
-            counts[backend] += 1
-            left_out.append(item)
-        elif is_left_to_full_runs(item):
-            counts[_TO_FULL_RUNS] += 1
-            left_out.append(item)
-        elif item.get_closest_marker("large") and (not config.getoption("--large") or backend == Emulated.name):
-            left_out.append(item)
-        else:
-            kept.append(item)
-    items[:] = kept
-    config.hook.pytest_deselected(items=left_out)
-    config.stash[_counts_key] = counts
+    unusable = {name: reason for name, backend in BACKENDS.items() if (reason := backend.why_unusable())}
+    reasons = [why_not_run(item, unusable) for item in items]
+    config.hook.pytest_deselected(items=[item for item, reason in zip(items, reasons, strict=True) if reason])
+    items[:] = [item for item, reason in zip(items, reasons, strict=True) if not reason]
+    config.stash[_counts_key] = dict(Counter(reason for reason in reasons if reason))
 
 
 _counts_key = pytest.StashKey[dict[str, int]]()
@@ -245,9 +243,5 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    for name, count in config.stash.get(_counts_key, {}).items():
-        if count and name == _TO_FULL_RUNS:
-            terminalreporter.write_line(f"{count} tests on the CPU executor not run: --in-full does, and takes long")
-        elif count:
-            reason = BACKENDS[name].why_unusable()
-            terminalreporter.write_line(f"{count} tests of backend {name} not run: {reason}", yellow=True)
+    for reason, count in config.stash.get(_counts_key, {}).items():
+        terminalreporter.write_line(f"{count} tests {reason}", yellow=True)

@@ -22,6 +22,9 @@ Operand = ArrayLayout | np.dtype | None
 #: The arrays whose offsets are computed, in the kernels' order.
 ARRAYS = ("input", "output", "scale", "bias", "mean")
 
+#: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
+MOMENTS = np.dtype((np.void, 24))
+
 
 @dataclass(frozen=True, slots=True)
 class JointAxes:
@@ -204,9 +207,11 @@ class Groups:
         """Whether neighbouring groups have their own scale or bias."""
         return isinstance(self.arrays.get(name), ArrayLayout) and self.kept.strides[name][-1] != 0
 
-    def differs_inside(self, name: str) -> bool:
+    @property
+    def has_own_operands(self) -> bool:
         """Whether neighbours in a group have their own scale or bias."""
-        return isinstance(self.arrays.get(name), ArrayLayout) and self.reduced.strides[name][-1] != 0
+        operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
+        return any(self.reduced.strides[name][-1] != 0 for name in operands)
 
     def repeats(self, name: str) -> bool:
         """Whether scale or bias is the same for all groups."""
@@ -242,5 +247,5 @@ class Groups:
 
 
 def _moment_type(dtype: np.dtype) -> str:
-    """Of mean and variance; bytes stand for both, as one kernel hands them on to another."""
-    return "Moments" if dtype.name.startswith("void") else c_name(dtype)
+    """Of mean and variance, or of both in one."""
+    return "Moments" if dtype == MOMENTS else c_name(dtype)

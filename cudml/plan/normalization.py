@@ -25,8 +25,9 @@ _SHORT_ROWS = 4
 LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
 LONGER_LINE_ROWS = ((4, 1), (8, 2), (16, 4), (128, 8))
 
-#: And of the largest groups where scale and bias are the same for many of their elements, which leaves registers.
-MOST_ROWS = 16
+#: And of groups of more rows than so many where scale and bias are the same for many of their elements, which leaves
+#: registers.
+MOST_ROWS, _ROWS_OF_LARGE = 16, 64
 
 #: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them; and
 #: so many that it is memory alone that counts.
@@ -93,28 +94,32 @@ def _most_warps(groups: Groups) -> int:
 
 def _plan_shared(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> Plan:
     """Several warps for each group."""
-    halves_or_gelu = groups.source.dtype.itemsize == 2 or (spec.activation and spec.activation.name == "gelu")
-    own_operands = any(groups.differs_inside(name) for name in ("scale", "bias"))
-    table = LONGER_LINE_ROWS if halves_or_gelu and groups.has("output") else LINE_ROWS
-    many = groups.count * rows > _MANY_ROWS * device.multiprocessors
-    fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
-    of_warp = next(of_warp for of_warp in fitting if not (many and of_warp <= 2))
-    whole = groups.source.dtype.name == "float32" and groups.length % groups.chunk == 0
-    if rows > 64 and whole and groups.has("output") and not own_operands:
-        of_warp = MOST_ROWS
+    of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
-    shares = _shares(groups, device, warps, of_warp)
     at_once = groups.count * warps * LANES <= _THREADS_OF_80 * device.multiprocessors
-    early = groups.has("output") and (not own_operands or of_warp <= 2 or (of_warp <= 4 and at_once))
+    has_registers = not groups.has_own_operands or of_warp <= 2 or (of_warp <= 4 and at_once)
     threads = _THREADS_OF_64
     if of_warp == MOST_ROWS:
         threads = _THREADS_OF_128
-    elif (of_warp == 4 and at_once) or (of_warp == 8 and rows <= 64):
+    elif (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE):
         threads = _THREADS_OF_80
-    shares["OPERANDS_EARLY"] = early
+    shares = _shares(groups, device, warps, of_warp)
+    shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     shares["RESIDENT"] = _resident(groups, device, threads, warps * LANES)
     shares["ENDS"] = _ends(groups, warps * of_warp * LANES, 1)
     return _one_launch("normalize_lines", groups, spec, shares, 1)
+
+
+def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
+    """Of a group of so many rows."""
+    whole = groups.source.dtype.name == "float32" and groups.length % groups.chunk == 0
+    if rows > _ROWS_OF_LARGE and whole and groups.has("output") and not groups.has_own_operands:
+        return MOST_ROWS
+    halves_or_gelu = groups.source.dtype.itemsize == 2 or (spec.activation and spec.activation.name == "gelu")
+    table = LONGER_LINE_ROWS if halves_or_gelu and groups.has("output") else LINE_ROWS
+    many = groups.count * rows > _MANY_ROWS * device.multiprocessors
+    fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
+    return next(of_warp for of_warp in fitting if not (many and of_warp <= 2))
 
 
 def _plan_short(

@@ -94,8 +94,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
     stages = _stages(device, stage_bytes + beside, buffers)
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    own_operands = any(groups.differs_inside(name) for name in ("scale", "bias"))
-    piece = _piece(cut, 1, stages, device, 1 if own_operands else _BEST_PIECE)
+    piece = _piece(cut, 1, stages, device, 1 if groups.has_own_operands else _BEST_PIECE)
     if piece is None:
         return None
     loaders, folders = 1 if bulk else _ORDINARY_LOADERS, max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.groups import ARRAYS, Groups, JointAxes
+from cudml.plan.groups import ARRAYS, MOMENTS, Groups, JointAxes
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, broadcast, index_type, outer_to_inner
 from cudml.plan.normalization_steps import operand_arguments, parameters
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, Workspace, constants_of
@@ -30,9 +30,6 @@ _LEAST_TURNED, _LEAST_ELEMENTS = 16, 4096
 #: Tiles for each multiprocessor, at least, where groups lie side by side in the output: an H200 needs 4.9 us for 512 x
 #: 512 floats in tiles and 5.5 without, for 384 x 384 5.3 and 4.4. Where they do in the input, one tile is faster.
 _LEAST_TILES = 3 / 8
-
-#: kernels/normalization.cuh: struct Moments
-MOMENTS = np.dtype((np.void, 24))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +152,7 @@ def plan_turned(
         return None
     statistics = plan_groups(Groups.of(spec.axes, {"input": groups.source, "mean": moments}))
     place = Workspace(-(-statistics.workspace_bytes // VECTOR_BYTES) * VECTOR_BYTES)
+    # No array has that name, so the address is null: what finds moments stores nothing else.
     moved: dict[Argument, Argument] = {Pointer("mean"): place, Pointer("output"): Pointer("nowhere")}
     found = tuple(
         replace(launch, arguments=tuple(moved.get(argument, argument) for argument in launch.arguments))

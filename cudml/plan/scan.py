@@ -36,7 +36,7 @@ LINE_SHARES = (
 
 #: Threads for which there have to be registers where lines of 4-byte elements are moved one by one: else too few of
 #: these are on their way. (65536, 4097) reaches 93 % of copy speed without this, 96 to 98 % with it. Two rows of halves
-#: fit into as few: (65536, 8192) reaches 98 % with 39 registers, and 84 % with 42, which leave room for 1024 threads.
+#: fit as few registers: left alone they take 42, which leaves room for 1024 threads, and (65536, 8192) reaches 84 %.
 _RESIDENT_THREADS = 1536
 
 #: kernels/scan_linked.cu: MOST_GROUPS, each of 32 tiles.
@@ -354,10 +354,7 @@ def _plan_stream(
     if load == IN_BULK and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
         stage_bytes += VECTOR_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
-    halves = spec.dtype.name in _HALVES and load == IN_BULK  # ordinary loaders leave no room for so many
-    widened = spec.dtype.kind in "iu" and staged < spec.dtype.itemsize and load == IN_BULK
-    kind = "segments" if work.segmented else "halves" if halves else "widened" if widened else "plain"
-    adders, scanners = _HANDS[kind]
+    adders, scanners = _HANDS[_kind_of_hands(spec, work, staged, load)]
     buffers = 0 if constants["OUTPUT_PACKED"] else scanners * _row_buffer_bytes(work, spec.dtype)
     samples = _samples(work, device)
     free_bytes = device.shared_bytes_per_block - buffers - samples * work.index.itemsize - 64
@@ -378,6 +375,16 @@ def _plan_stream(
     launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
     scratch_bytes = _scratch_bytes(spec, work)
     return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
+
+
+def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: int) -> str:
+    if work.segmented:
+        return "segments"
+    if load != IN_BULK:  # ordinary loaders leave no room for more
+        return "plain"
+    if spec.dtype.name in _HALVES:
+        return "halves"
+    return "widened" if spec.dtype.kind in "iu" and staged < spec.dtype.itemsize else "plain"
 
 
 def _samples(work: Work, device: DeviceProperties) -> int:

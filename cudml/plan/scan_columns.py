@@ -236,12 +236,8 @@ def _choose(case: _Case) -> Columns:
     value_bytes = _FEW_VALUE_BYTES if plain else _VALUE_BYTES
     vector = 1 if work.output_turned else _vector(case, columns, value_bytes)
     span = case.span(vector, value_bytes)
-    most = min(LANES * LANES, power_of_two(math.ceil(work.length / work.chunk)))
-    steps = case.unit_bytes // (columns * size)
     widened = not dense and _is_widened(case, size)
-    if widened:
-        steps = min(steps, _WIDENED_UNIT_BYTES // (columns * case.output.dtype.itemsize))
-    chunks = _power_of_two_within(max(span, min(most, steps // work.chunk)))
+    chunks = _chunks(case, columns, size, span, widened)
     units = math.ceil(work.length / (chunks * work.chunk))
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
@@ -275,6 +271,15 @@ def _choose(case: _Case) -> Columns:
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
     return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
+
+
+def _chunks(case: _Case, columns: int, size: int, span: int, widened: bool) -> int:
+    """Chunks of a column in a unit whose staged elements have `size` bytes."""
+    most = min(LANES * LANES, power_of_two(math.ceil(case.work.length / case.work.chunk)))
+    steps = case.unit_bytes // (columns * size)
+    if widened:
+        steps = min(steps, _WIDENED_UNIT_BYTES // (columns * case.output.dtype.itemsize))
+    return _power_of_two_within(max(span, min(most, steps // case.work.chunk)))
 
 
 def _columns(case: _Case, size: int) -> int:
