@@ -51,7 +51,7 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
     }
     cluster_arrive();
     __syncthreads();
-    if (output) {
+    if (HAS_OUTPUT) {
         SpanOperands operands;
         operands.load(column, g, place);
         span.store(rows[0], column.output, g, place, normalizers, operands, p);

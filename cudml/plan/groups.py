@@ -227,6 +227,7 @@ class Groups:
             "COMPUTE": "double" if self.is_double else "float",
             "ACTIVATION": spec.activation.name if spec.activation else "identity",
             "NORMALIZE_VARIANCE": spec.normalize_variance,
+            "HAS_OUTPUT": self.has("output"),
             "INDEX": "int" if self.index.itemsize == 4 else "long long",
             "KEPT_RANK": len(self.kept.sizes),
             "REDUCED_RANK": len(self.reduced.sizes),
