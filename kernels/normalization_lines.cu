@@ -190,10 +190,11 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
             store_moments(groups.group(group_of_row()), moments, p);
         }
     }
-    if (!HAS_OUTPUT) return;
+    if constexpr (HAS_OUTPUT) {
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        rows.store(buffer, arrays, g, r, shuffle(normalizer[r / LINE_LANES], lane_of_row(r)), p);
+        for (int r = 0; r < ROWS; r++) {
+            rows.store(buffer, arrays, g, r, shuffle(normalizer[r / LINE_LANES], lane_of_row(r)), p);
+        }
     }
 }
 
