@@ -7,6 +7,7 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout, power_of_two
+from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_stream
@@ -79,6 +80,9 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
     few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
     if 0 < rows <= (2 if few else _SHORT_ROWS):
         return _plan_short(groups, spec, device, chunks, rows, few)
+    bundled = plan_bundles(groups, spec, device)
+    if bundled is not None:
+        return bundled
     if 0 < rows <= min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]):
         return _plan_shared(groups, spec, rows, most_warps, device)
     streamed = plan_stream(groups, spec, device) if groups.length and groups.has("output") else None

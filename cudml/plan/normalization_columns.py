@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
+from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
@@ -137,6 +138,9 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     chosen = columns_of(groups, device)
     if groups.length <= chosen.tile:
         return _one_launch("columns", groups, spec, chosen)
+    bundled = plan_bundles(groups, spec, device)
+    if bundled is not None:
+        return bundled
     clusters = clusters_of(groups, device)
     if clusters is not None:
         return _one_launch("clusters", groups, spec, clusters)
