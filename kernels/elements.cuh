@@ -118,6 +118,33 @@ template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT < 16 ? sizeof(
     T element[COUNT];
 };
 
+// Packs that nobody reads again soon: they leave the caches before anything else does.
+template <typename Items> union Streamed {
+    uint4 words;
+    Items pack;
+    __device__ Streamed() {}
+};
+
+template <typename T, int COUNT> __device__ void load_once(const char* from, Pack<T, COUNT>& pack) {
+    if constexpr (sizeof(pack) == sizeof(uint4)) {
+        Streamed<Pack<T, COUNT>> loaded;
+        loaded.words = __ldcs(reinterpret_cast<const uint4*>(from));
+        pack = loaded.pack;
+    } else {
+        pack = *reinterpret_cast<const Pack<T, COUNT>*>(from);
+    }
+}
+
+template <typename T, int COUNT> __device__ void store_once(char* to, const Pack<T, COUNT>& pack) {
+    if constexpr (sizeof(pack) == sizeof(uint4)) {
+        Streamed<Pack<T, COUNT>> stored;
+        stored.pack = pack;
+        __stcs(reinterpret_cast<uint4*>(to), stored.words);
+    } else {
+        *reinterpret_cast<Pack<T, COUNT>*>(to) = pack;
+    }
+}
+
 __device__ inline unsigned pair_of(float low, float high, const float16*) { return halves_from_floats(low, high); }
 __device__ inline unsigned pair_of(float low, float high, const bfloat16*) { return bfloat16s_from_floats(low, high); }
 

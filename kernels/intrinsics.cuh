@@ -227,8 +227,20 @@ template <int BYTES> __device__ inline void copy_async(void* shared, const void*
     }
 }
 
+// 16 bytes, whose neighbours others copy soon: the cache loads 128 at a time.
+__device__ inline void copy_async_beside(void* shared, const void* global) {
+    const size_t from = __cvta_generic_to_global(global);
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from) : "memory");
+}
+
 // Waits for all copies that this thread has begun.
 __device__ inline void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Makes a group of the copies that this thread has begun since the last one; and waits for all but the last PENDING.
+__device__ inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> __device__ inline void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
 
 // Arrives as soon as all copies that this thread has begun are complete.
 __device__ inline void copy_async_arrive(Mbarrier* barrier) {

@@ -51,10 +51,8 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
     }
     cluster_arrive();
     __syncthreads();
-    if (output) {
-        SpanOperands operands;
-        operands.load(column, g, place);
-        span.store(rows[0], column.output, g, place, normalizers, operands, p);
-    }
+    SpanOperands operands;
+    operands.load(column, g, place);
+    span.store(rows[0], column.output, g, place, normalizers, operands, p);
     cluster_wait();  // until then others may read this block's sums
 }

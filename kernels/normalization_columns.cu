@@ -41,7 +41,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
         if (mean && (WHOLE || number < g.groups)) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
     }
     __syncthreads();  // by now all was read, so the output may be the input
-    if (!output) return;
+    if (!HAS_OUTPUT) return;
     operands.load(column, g, place);
     span.store(warp_rows, column.output, g, place, normalizers, operands, p);
 }

@@ -190,10 +190,11 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
             store_moments(groups.group(group_of_row()), moments, p);
         }
     }
-    if (!output) return;
+    if constexpr (HAS_OUTPUT) {
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        rows.store(buffer, arrays, g, r, shuffle(normalizer[r / LINE_LANES], lane_of_row(r)), p);
+        for (int r = 0; r < ROWS; r++) {
+            rows.store(buffer, arrays, g, r, shuffle(normalizer[r / LINE_LANES], lane_of_row(r)), p);
+        }
     }
 }
 
@@ -291,7 +292,7 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
 
     const Moments moments = moments_of(sums, shift.value, p);
     if (mean && threadIdx.x == 0) store_moments(group, moments, p);
-    if (output) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, g.length);
+    if (HAS_OUTPUT) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, g.length);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -69,10 +69,12 @@ __device__ Char* step_of(Char* column, const Geometry& g, const Place& place, in
 
 using Elements = Pack<Input, VECTOR>;
 
-// Elements of VECTOR columns.
-__device__ Elements load_elements(const char* from, const Geometry& g) {
+// Elements of VECTOR columns, which may be read once only.
+template <bool ONCE = false> __device__ Elements load_elements(const char* from, const Geometry& g) {
     Elements elements;
-    if constexpr (INPUT_PACKED) {
+    if constexpr (INPUT_PACKED && ONCE) {
+        load_once(from, elements);
+    } else if constexpr (INPUT_PACKED) {
         elements = *reinterpret_cast<const Elements*>(from);
     } else {
 #pragma unroll
@@ -237,7 +239,7 @@ struct Span {
         }
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
-            if (FILLED || k < place.count) step[k] = load_elements(step_of<OF_INPUT>(column, g, place, k), g);
+            if (FILLED || k < place.count) step[k] = load_elements<READ_ONCE>(step_of<OF_INPUT>(column, g, place, k), g);
         }
     }
 

@@ -583,6 +583,19 @@ CLUSTERS = [
     affine("batch norm in clusters", (1300, 64), "batch_norm", MANY_BLOCKS),
 ]
 
+#: A GPU that small calls fill.
+ONE_MULTIPROCESSOR = SMALL_GPU._replace(multiprocessors=1)
+
+BUNDLES = [
+    normalization("bundles", (13, 48, 7, 7), np.float32, (0, 2, 3), device=ONE_MULTIPROCESSOR),
+    normalization("bundles of whole chunks in place", (16, 48, 7, 7), np.float32, (0, 2, 3), "contiguous", "same",
+                  ONE_MULTIPROCESSOR),
+    normalization("bundles of short runs", (301, 40, 3), np.float32, (0, 2), device=ONE_MULTIPROCESSOR),
+    normalization("bundles of halves", (30, 24, 7, 7), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
+    normalization("bundles of columns", (1050, 32), np.float32, (0,), device=ONE_MULTIPROCESSOR),
+    affine("batch norm in bundles", (13, 48, 49), "batch_norm", ONE_MULTIPROCESSOR),
+]
+
 
 def turned_batch_norm(name: str, shape: tuple[int, ...]) -> Call:
     """Channels last in memory, channels first in the output; the statistics too."""
@@ -848,6 +861,7 @@ CALLS: list[Call] = [
     *STREAMS,
     *STRIPS,
     *CLUSTERS,
+    *BUNDLES,
     *TURNED,
     *MODULI,
 ]

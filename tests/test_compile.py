@@ -16,7 +16,7 @@ from cudml.plan.activation import PARAMETERS, Activation
 from cudml.plan.device import H200, DeviceProperties
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import Plan
-from cudml.plan.spec import Modulus, Normalization, Scan, SegmentedScan
+from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
 nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -102,6 +102,13 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
     for dtype, (shape, axes) in itertools.product(FLOATS, large):
         array = dense(shape, dtype)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, device)
+    bundles = (((30, 24, 7, 7), (0, 2, 3)), ((301, 40, 3), (0, 2)), ((1050, 32), (0,)))
+    for dtype, (shape, axes) in itertools.product(FLOATS, bundles):
+        array, one = dense(shape, dtype), device._replace(multiprocessors=1)
+        yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, one)
+    for shape, axis in itertools.product(((40, 64), (40, 1000), (3, 90_000), (20_000, 600)), (0, 1)):
+        source, moment = dense(shape, F32), dense((1, shape[1]) if axis == 0 else (shape[0], 1), F32)
+        yield make_plan(Moments((axis,)), {"input": source, "mean": moment, "variance": moment}, device)
     for dtype, axis in itertools.product([np.dtype(bool), INTEGERS[1], *FLOATS], (0, 1)):
         shape = (900, 900)
         source = ArrayLayout(shape, (dtype.itemsize, 901 * dtype.itemsize), dtype, dtype.itemsize)

@@ -550,6 +550,32 @@ def test_other_gpus_give_the_same_bits(xp, shape, axes, gpu):
     assert_close(got, *normalization_reference(x, axes, scale))
 
 
+BUNDLES = {
+    "runs": ((30, 24, 7, 7), (0, 2, 3)),
+    "short runs": ((301, 40, 3), (0, 2)),
+    "runs of one in two": ((30, 2, 24, 5, 5), (0, 3, 4)),
+    "columns": ((1050, 32), (0,)),
+    "columns of columns": ((2, 1050, 16), (1,)),
+}
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("groups", BUNDLES)
+@all_floats
+def test_bundles_give_the_same_bits(xp, groups, dtype):
+    """A GPU that small arrays fill holds several groups to a block in shared memory."""
+    shape, axes = BUNDLES[groups]
+    rng = np.random.default_rng(33)
+    kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    x, scale, bias = random(rng, shape, dtype), random(rng, kept, dtype), random(rng, kept, dtype)
+    arrays = [xp.asarray(array) for array in (x, scale, bias)]
+    expected = xp.to_numpy(mean_variance_normalization(*arrays, axes=axes, activation="relu"))
+    with xp.planned_for(multiprocessors=1):
+        assert_same_bits(xp.to_numpy(mean_variance_normalization(*arrays, axes=axes, activation="relu")), expected)
+        mean_variance_normalization(*arrays, axes=axes, activation="relu", out=arrays[0])
+    assert_same_bits(xp.to_numpy(arrays[0]), expected)
+
+
 @pytest.mark.backend("cuda", "emulated")
 @all_patterns
 @pytest.mark.parametrize(("shape", "axes"), [((2, 20_001), (1,)), ((1040, 64), (0,)), ((8300, 64), (0,))])

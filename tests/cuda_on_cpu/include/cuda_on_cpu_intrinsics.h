@@ -45,6 +45,10 @@ void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cud
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
     cuda_on_cpu::copy_async(shared, global, BYTES, where);
 }
+inline void copy_async_beside(void* shared, const void* global,
+                              cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::copy_async(shared, global, 16, where);
+}
 inline void copy_async_commit(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::commit_copies(where);
 }

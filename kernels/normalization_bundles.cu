@@ -1,0 +1,211 @@
+// Normalization of neighbouring groups whose runs follow each other in memory: channels of small images, or columns.
+//
+// A block has a bundle of BUNDLE such groups whole in shared memory. A piece of it, a run of each group, is moved by
+// whole vectors of 16 bytes, wherever in it runs begin; chunks are put together from shared memory. So elements take no
+// registers while they are loaded, and no address of their own, which is what costs most where runs have 49 floats.
+//
+// Constants that the plan sets, beside those of normalization.cuh:
+//     BUNDLE          groups of a block, a power of two
+//     RUN             elements of a run
+//     WHOLE           groups consist of whole chunks
+//     UNITS           a power of two, from which on there are no units of a group
+//     THREADS         of a block
+//     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
+#include "normalization.cuh"
+
+constexpr int PIECE = BUNDLE * RUN, WARPS = THREADS / LANES;
+constexpr int STAGES = 2;  // the first half of a bundle is added up while the second is loaded; more are no faster
+
+using Chunk = Pack<Input, CHUNK>;
+using Result = Pack<Output, CHUNK>;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pieces. A thread moves one vector of every AT_ONCE-th.
+
+constexpr int VECTORS = PIECE / CHUNK, AT_ONCE = THREADS / VECTORS;
+
+static_assert(PIECE % CHUNK == 0 && AT_ONCE > 0, "pieces of whole vectors, and a thread for each");
+
+struct Mover {
+    Input* data;
+    const Geometry& g;
+    int first, runs, vector;
+
+    __device__ Mover(Input* data, const Geometry& g) : data(data), g(g) {
+        const int thread = static_cast<int>(threadIdx.x);
+        runs = static_cast<int>(g.length) / RUN;
+        first = thread < AT_ONCE * VECTORS ? thread / VECTORS : runs;  // the others move nothing
+        vector = thread % VECTORS;
+    }
+
+    __device__ Chunk* in_bundle(int piece) const {
+        return reinterpret_cast<Chunk*>(data + piece * PIECE + vector * CHUNK);
+    }
+    template <int ARRAY> __device__ Index offset(int piece) const { return g.reduced.offsets(piece * RUN).of[ARRAY]; }
+
+    // From `piece` on those before `end`; returns the thread's next one.
+    __device__ int load(const char* input, int piece, int end) const {
+#pragma unroll 4
+        for (; piece < end; piece += AT_ONCE) {
+            copy_async_beside(in_bundle(piece), input + offset<OF_INPUT>(piece) + vector * 16);
+        }
+        return piece;
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sums. A row has a chunk for each lane: of one group or, where runs are single elements, of several. A warp adds up
+// ROWS of them at a time, a unit of each of these groups.
+
+constexpr int GROUPS_OF_ROW = RUN > 1 ? 1 : BUNDLE < 8 ? BUNDLE : 8, CHUNKS_OF_ROW = LANES / GROUPS_OF_ROW;
+constexpr int ROWS = 4, UNIT = ROWS * CHUNKS_OF_ROW, SETS = BUNDLE / GROUPS_OF_ROW;
+
+// The chunk of a group that begins with element `number`; behind the end it is the shift.
+__device__ Chunk chunk_of(const Input* group, int number, int length, const Shift& shift) {
+    const int run = number / RUN, left = RUN - (number - run * RUN), place = number + run * (PIECE - RUN);
+    Chunk chunk;
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        int at = place + j;
+        if constexpr (RUN >= CHUNK) at += j < left ? 0 : PIECE - RUN;
+        else at += ((number + j) / RUN - run) * (PIECE - RUN);
+        chunk.element[j] = WHOLE || number + j < length ? group[at] : shift.element;
+    }
+    return chunk;
+}
+
+struct UnitSums {
+    Sums of[UNITS][BUNDLE];
+
+    __device__ static int units(int length) { return (length + UNIT * CHUNK - 1) / (UNIT * CHUNK); }
+
+    // By a warp: `number` counts units of sets of groups.
+    __device__ void add(const Input* data, int length, int number) {
+        const int unit = number / SETS, lane = lane_index();
+        const int group = number % SETS * GROUPS_OF_ROW + lane % GROUPS_OF_ROW;
+        const Shift shift(data[group * RUN]);
+        const int first = (unit * UNIT + lane / GROUPS_OF_ROW) * CHUNK;
+        Chunk chunk[ROWS];
+        Sums sums[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {  // without branches, so that rows wait for shared memory together
+            const int number = first + r * CHUNKS_OF_ROW * CHUNK;
+            chunk[r] = chunk_of(data + group * RUN, number < length ? number : 0, length, shift);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const Sums of_chunk = sum_of(chunk[r], shift.value);
+            sums[r] = first + r * CHUNKS_OF_ROW * CHUNK < length ? of_chunk : Sums{};
+        }
+        const Sums of_row = row_aggregates<ROWS, CHUNKS_OF_ROW, GROUPS_OF_ROW>(sums);
+        const Sums total = lane_sum<ROWS * GROUPS_OF_ROW>(of_row, GROUPS_OF_ROW);
+        if (lane < GROUPS_OF_ROW) of[unit][group] = total;
+    }
+
+    // Of a group, in all lanes of a warp.
+    __device__ Sums total(int group, int length) const {
+        constexpr int OF_LANE = UNITS > LANES ? UNITS / LANES : 1;
+        Sums sums[OF_LANE];
+#pragma unroll
+        for (int k = 0; k < OF_LANE; k++) {
+            const int unit = lane_index() * OF_LANE + k;
+            sums[k] = unit < units(length) ? of[unit][group] : Sums{};
+        }
+        return lane_sum<(UNITS < LANES ? UNITS : LANES)>(pairwise_sum(sums));
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Loads and sums in stages: a stage has the pieces that its units need.
+
+struct Stages {
+    int units, length, runs;
+
+    __device__ explicit Stages(const Mover& mover)
+        : units(UnitSums::units(static_cast<int>(mover.g.length))), length(static_cast<int>(mover.g.length)),
+          runs(mover.runs) {}
+
+    __device__ int end_of_units(int stage) const { return units * (stage + 1) / STAGES; }
+    __device__ int end_of_pieces(int stage) const {
+        return up_to((end_of_units(stage) * UNIT * CHUNK + RUN - 1) / RUN, runs);
+    }
+
+    __device__ void load(const Mover& mover, const char* input) const {
+        int piece = mover.first;
+#pragma unroll
+        for (int stage = 0; stage < STAGES; stage++) {
+            piece = mover.load(input, piece, end_of_pieces(stage));
+            copy_async_commit();
+        }
+    }
+
+    template <int STAGE = 0> __device__ void add(UnitSums& sums, const Input* data) const {
+        copy_async_wait<STAGES - 1 - STAGE>();
+        __syncthreads();
+        const int begin = STAGE > 0 ? end_of_units(STAGE - 1) : 0, warp = static_cast<int>(threadIdx.x) / LANES;
+#pragma unroll 1
+        for (int n = begin * SETS + warp; n < end_of_units(STAGE) * SETS; n += WARPS) sums.add(data, length, n);
+        if constexpr (STAGE + 1 < STAGES) add<STAGE + 1>(sums, data);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+// What a thread normalizes its vectors by, which all have elements of the same groups.
+struct Affine {
+    Normalizer<Compute> normalizer[CHUNK];
+    Operands<1> operands[CHUNK];
+
+    __device__ Affine(const Normalizer<Compute>* normalizers, const Arrays& arrays, const Geometry& g, Index first,
+                      int vector) {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const int group = (vector * CHUNK + j) / RUN;
+            normalizer[j] = normalizers[group];
+            operands[j].load_once(arrays.at(g.kept.offsets(first + group)));
+        }
+    }
+
+    __device__ Result of(const Chunk& x, const Parameters& p) const {
+        Compute y[CHUNK];
+        unpack(x, y);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            y[j] = activated(normalizer[j].apply(y[j]), operands[j].scale.at(0), operands[j].bias.at(0), p);
+        }
+        return pack_of<Output>(y);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+normalize_bundles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+                  double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];
+    __shared__ UnitSums unit_sums;
+    __shared__ Normalizer<Compute> normalizers[BUNDLE];
+    Input* data = reinterpret_cast<Input*>(dynamic_shared);
+    const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
+    const Index first = static_cast<Index>(blockIdx.x) * BUNDLE;
+    const Arrays bundle = arrays.at(g.kept.offsets(first));
+    const Mover mover(data, g);
+    const Stages stages(mover);
+    stages.load(mover, bundle.input);
+    stages.add(unit_sums, data);
+    __syncthreads();  // by now all was read, so the output may be the input
+
+#pragma unroll 1
+    for (int group = static_cast<int>(threadIdx.x) / LANES; group < BUNDLE; group += WARPS) {
+        const Sums sums = unit_sums.total(group, stages.length);
+        if (lane_index() > 0) continue;
+        const Moments moments = moments_of(sums, Shift(data[group * RUN]).value, p);
+        normalizers[group] = Normalizer<Compute>::of(moments, p);
+        if (mean) store_moments(arrays.at(g.kept.offsets(first + group)), moments, p);
+    }
+    __syncthreads();
+    const Affine affine(normalizers, arrays, g, first, mover.vector);
+#pragma unroll 4
+    for (int piece = mover.first; piece < mover.runs; piece += AT_ONCE) {
+        char* to = bundle.output + mover.offset<OF_OUTPUT>(piece) + mover.vector * sizeof(Result);
+        store_once(to, affine.of(*mover.in_bundle(piece), p));
+    }
+}
