@@ -73,6 +73,7 @@ struct Cut {
 };
 
 struct Unit {
+    Index ticket;
     Index strip, number;  // none: number < 0
     Index line;           // of its first column
     const char* input;
@@ -198,6 +199,7 @@ struct Span {
 __device__ Unit unit_of(const Work& work, Index ticket) {
     const Cut& cut = work.cut;
     Unit unit;
+    unit.ticket = ticket;
     unit.number = -1;
     if (ticket >= work.tickets.count) return unit;
     const Index band = ticket / (cut.band * cut.units), first = band * cut.band, place = ticket - first * cut.units;

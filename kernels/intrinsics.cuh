@@ -193,6 +193,11 @@ template <typename T> __device__ inline void store_streaming(T* address, const T
     }
 }
 
+// Asks for the line of 128 bytes around an address in global memory to be brought into the second-level cache.
+__device__ inline void prefetch_line(const void* global) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(global)));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Compute capability 8.0: copies from global to shared memory by single threads, and barriers in shared memory that
 // count arrivals and, from 9.0 on, the bytes of bulk copies.

@@ -453,6 +453,8 @@ MUTANTS = [
            "[-stage.summed.wait(turn(visit));-]"),
     Mutant("bundle without its first unit", "column_fold.cuh", "columns of many blocks", ALL,
            "for (int i = [-0; i < OF_DIGIT; i++) prefix-]{+1; i < OF_DIGIT; i++) prefix+}"),
+    Mutant("bundle without its second digit", "column_fold.cuh", "columns of wide digits", ALL,
+           "if (digit > 0 && [-!both-]{+true+}) return item;"),
     Mutant("second look forgotten", "column_fold.cuh", "columns of two looks", ALL,
            "if constexpr (FIRST > [-0-]{+99+})"),
     Mutant("part of a row forgotten", "column_fold.cuh", "columns on an old GPU", ALL,
