@@ -247,7 +247,8 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
     parts = 64 // (int(constants(plan)["WARPS"]) * int(constants(plan)["ROWS"]))
     assert plan.launches[0].grid == tiles * parts
-    assert plan.scratch_bytes == 8 * (1 + tiles * parts * words)
+    copies = 8
+    assert plan.scratch_bytes == 8 * (1 + tiles * parts * copies * words)
 
 
 @pytest.mark.parametrize(("tiles", "parts"), [(2, 4), (16, 4), (17, 2), (33, 2), (34, 1), (132, 1)])

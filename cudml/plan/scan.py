@@ -42,6 +42,9 @@ _RESIDENT_THREADS = 1536
 #: kernels/scan_linked.cu: MOST_GROUPS, each of 32 tiles.
 _MOST_LINKED = 256
 
+#: kernels/scan_linked.cu: COPIES.
+_LINKED_COPIES = 8
+
 #: Parts of a tile, and warps of a block that holds one and rows of each: the first of which no more than half of the
 #: multiprocessors get one. On an H200 two tiles of float32 take 2.4 us in 4 parts and 3.2 us whole, 32 tiles 4.2 us in
 #: 2 parts and 4.6 us in 4: with more blocks, it costs more to wait for all of them than is gained by loading less.
@@ -334,7 +337,7 @@ def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: 
     shares = {"WARPS": warps, "ROWS": rows, "GROUPS": 1}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     launch = Launch("scan_linked", tiles * parts, warps * LANES, arguments, cooperative=True)
-    scratch_bytes = _scratch_bytes(spec, work, parts)
+    scratch_bytes = _scratch_bytes(spec, work, parts * _LINKED_COPIES)
     return Plan("scan_linked.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=scratch_bytes)
 
 
@@ -408,10 +411,10 @@ def _row_buffer_bytes(work: Work, value: np.dtype) -> int:
     return LANES * chunk_bytes * 9 // 8 if chunk_bytes > VECTOR_BYTES else LANES * chunk_bytes
 
 
-def _scratch_bytes(spec: Scan | SegmentedScan, work: Work, parts: int = 1) -> int:
-    """kernels/tickets.cuh: a word of tickets, and words with 32 bits of the aggregate of each part of a tile."""
+def _scratch_bytes(spec: Scan | SegmentedScan, work: Work, aggregates: int = 1) -> int:
+    """kernels/tickets.cuh: a word of tickets, and words with 32 bits of so many aggregates of each tile."""
     words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
-    return 8 * (1 + work.lines * work.tiles * parts * words)
+    return 8 * (1 + work.lines * work.tiles * aggregates * words)
 
 
 def _item_bytes(work: Work, accumulator: int) -> int:
