@@ -59,14 +59,15 @@ _SPREAD_ROWS = 2
 
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
 #: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
-#: 2^29 float16 reaches 86 % with the first, 97 % with the second; one segment 62 and 95 % with the first and the third.
-#: Of integers that are summed in more bytes than they are stored in, int8 reaches 86 and 88 % with 8 and 16 scanners,
-#: int32 93 and 94 %.
-_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8), "widened": (4, 16)}
+#: 2^29 float16 reaches 86 % with the first, 97 % with the second; segments of 16 elements 82 and 89 % with the last and
+#: the third. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 % with 8 and 16
+#: scanners, int32 93 and 94 %.
+_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 16), "widened": (4, 16), "segments by loaders": (8, 8)}
 _HALVES = ("float16", "bfloat16")
 
-#: Offsets take a marker longer to look at than a tile takes to pass.
-_MARKERS = 6
+#: Offsets take a marker longer to look at than a tile takes to pass. In bulk, 3 to 5 are as fast where segments have 16
+#: elements, and 2 are too few.
+_MARKERS = {IN_BULK: 4, BY_COPIES: 6, BY_ELEMENTS: 6}
 
 #: Offsets that a search among all of them begins with. 512 and 2048 are as fast where segments have 256 elements; where
 #: they have 16, the more there are, the closer is the guess in between.
@@ -367,7 +368,7 @@ def _plan_stream(
         "STAGES": stages,
         "SAMPLES": samples,
         "LOADERS": _LOADERS[load],
-        "MARKERS": min(_MARKERS, stages) if work.segmented else 0,
+        "MARKERS": min(_MARKERS[load], stages) if work.segmented else 0,
         "ADDERS": adders,
         "SCANNERS": scanners,
     }
@@ -382,7 +383,7 @@ def _plan_stream(
 
 def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: int) -> str:
     if work.segmented:
-        return "segments"
+        return "segments" if load == IN_BULK else "segments by loaders"
     if load != IN_BULK:  # ordinary loaders leave no room for more
         return "plain"
     if spec.dtype.name in _HALVES:
