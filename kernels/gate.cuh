@@ -18,6 +18,10 @@ struct HardwareGate {
         bulk_load(to, from, bytes, &barrier);
     }
 
+    // The same in several copies of so many bytes together.
+    __device__ void arrive_and_expect(unsigned bytes) { mbarrier_arrive_expect(&barrier, bytes); }
+    __device__ void copy(void* to, const void* from, unsigned bytes) { bulk_load(to, from, bytes, &barrier); }
+
     // The same for what is read only once.
     __device__ void arrive_with_only_copy(void* to, const void* from, unsigned bytes) {
         mbarrier_arrive_expect(&barrier, bytes);

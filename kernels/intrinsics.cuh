@@ -302,6 +302,12 @@ __device__ inline void bulk_load_once(void* shared, const void* global, unsigned
         : "memory");
 }
 
+// Has the second-level cache fetch what is loaded soon. Address and size are multiples of 16 bytes.
+__device__ inline void bulk_prefetch(const void* global, unsigned bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(global)), "r"(bytes)
+                 : "memory");
+}
+
 // Barriers of a cluster's blocks, which also make what was written before visible after; compute capability 9.0.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 

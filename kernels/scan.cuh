@@ -154,12 +154,12 @@ __device__ Index chunk_start(Index number, Index length) { return REVERSE ? leng
 __device__ int chunk_place(int j) { return REVERSE ? CHUNK - 1 - j : j; }
 
 // A whole chunk that lies dense and aligned.
-template <typename T> __device__ void widen_pack(const Pack<T, CHUNK>& pack, Accumulator (&value)[CHUNK]) {
+template <typename T, typename To> __device__ void widen_pack(const Pack<T, CHUNK>& pack, To (&value)[CHUNK]) {
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) value[j] = widen(convert<Value>(pack.element[chunk_place(j)]));
+    for (int j = 0; j < CHUNK; j++) value[j] = convert<To>(convert<Value>(pack.element[chunk_place(j)]));
 }
 
-template <typename T> __device__ void load_packed(const char* address, Accumulator (&value)[CHUNK]) {
+template <typename T, typename To> __device__ void load_packed(const char* address, To (&value)[CHUNK]) {
     if constexpr (sizeof(T) == 1 && CHUNK % 4 == 0) {  // compilers take packs of bytes apart, and load one after the other
         using Words = Pack<unsigned, (CHUNK + 3) / 4>;
         const Words words = *reinterpret_cast<const Words*>(address);
@@ -207,13 +207,15 @@ __device__ void store_chunk(const Line& line, const Geometry& g, Index number, c
 
 // Where chunks take more than 16 bytes, 16 stay free behind every 128: else lanes would meet in the banks of shared
 // memory.
-struct __align__(16) RowBuffer {
-    static constexpr int SIZE = sizeof(Value), OF_BANKS = 128 / SIZE, FREE = CHUNK * SIZE > 16 ? 16 / SIZE : 0;
+template <typename T> struct __align__(16) RowBufferOf {
+    static constexpr int SIZE = sizeof(T), OF_BANKS = 128 / SIZE, FREE = CHUNK * SIZE > 16 ? 16 / SIZE : 0;
 
-    Value elements[ROW + ROW / OF_BANKS * FREE];
+    T elements[ROW + ROW / OF_BANKS * FREE];
 
-    __device__ Value& element(int i) { return elements[i + i / OF_BANKS * FREE]; }
+    __device__ T& element(int i) { return elements[i + i / OF_BANKS * FREE]; }
 };
+
+using RowBuffer = RowBufferOf<Value>;
 
 // By all lanes of a warp: the elements first ... first + ROW - 1 of the line, from registers that hold every 32nd.
 __device__ void load_spread(const Line& line, const Geometry& g, Index first, Value (&element)[CHUNK]) {

@@ -14,6 +14,10 @@
 constexpr int PARTS = TILE_ROWS / ROWS_OF_LINE;
 constexpr int MOST_LEVELS = 6, MOST_GROUPS = 8;
 
+// All blocks read at once what each has published. Everything is published so many times, and each block reads one of
+// the copies: on an H200 128 blocks take 6.2 us with one copy, 6.0 us with 4, 5.9 us with 8 and with 32.
+constexpr int COPIES = 8;
+
 static_assert(PARTS * ROWS_OF_LINE == TILE_ROWS && GROUPS == 1 && WARPS > 1, "a block has a part of a tile");
 
 // Where a part lies, and where it is published.
@@ -29,7 +33,8 @@ struct Place {
 
     // Part `other` of tile `number` of the same line.
     __device__ const Word* published(const Tickets& tickets, int number, int other) const {
-        return tickets.published((tile.ticket - tile.number + number) * PARTS + other);
+        const Index copy = static_cast<Index>(blockIdx.x) % COPIES;
+        return tickets.published(copy * tickets.count + (tile.ticket - tile.number + number) * PARTS + other);
     }
 
     __device__ Index begin() const { return tile.begin + part * (TILE / PARTS); }
@@ -120,7 +125,8 @@ struct __align__(16) Found {
 
 // By all threads of a block, whose part adds up to `own`.
 __device__ void link(Found& found, const Place& place, const Tickets& tickets, Item own) {
-    if (threadIdx.x == 0) publish(tickets.published(static_cast<Index>(blockIdx.x)), own, tickets.epoch());
+    const Index thread = static_cast<Index>(threadIdx.x), block = static_cast<Index>(blockIdx.x);
+    if (thread < COPIES) publish(tickets.published(thread * tickets.count + block), own, tickets.epoch());
     for (int k = static_cast<int>(threadIdx.x) / LANES; k <= place.group + (PARTS > 1); k += WARPS) {
         if (k <= place.group) found.find_group(k, place, tickets, own);
         else found.find_parts(place, tickets, own);

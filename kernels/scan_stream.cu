@@ -18,13 +18,17 @@
 // On an H200 the ring hides a fold of about 1 us; stages of 32 KB and one folder reach 96 % of copy speed.
 //
 // Constants that the plan sets, beside those of scan.cuh:
-//     LOAD          2: one warp loads by bulk copies; 1: a copy of its own for each element, which no register waits
-//                   for; 0: ordinary loads. 1 and 0 take any strides
+//     LOAD          2: one warp loads by bulk copies; 1: an asynchronous copy for each chunk or element, which no
+//                   register waits for; 0: ordinary loads. 1 and 0 take any strides
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
+//     HALVES        1: what is more than HALF of a tile waits until the tile before has come: with more on its way, the
+//                   aggregates that folders ask for come later
+//     WIDENED       1: rows are those of widened_rows.cuh
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
 #include "samples.cuh"
 #include "stream.cuh"
+#include "widened_rows.cuh"
 
 using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
 using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
@@ -34,8 +38,10 @@ constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr bool SHIFTED = BULK && !(INPUT_PACKED && CHUNK * sizeof(Input) == 16);  // tiles begin at any address
 constexpr bool EDGES_IN_WORDS = SHIFTED && sizeof(Input) % 4 == 0 && INPUT_ALIGNED;  // of tiles
+constexpr int HALF = 16384;                      // bytes
+constexpr int PIECE = INPUT_PACKED ? CHUNK : 1;  // elements that other loaders move at a time
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? 16 : 0);
-constexpr int ROWS_AT_ONCE = sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // as many as there are registers for
+constexpr int ROWS_AT_ONCE = !WIDENED && sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // there are registers for so many
 constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
 
@@ -127,7 +133,7 @@ struct Inner {
 // By a warp. The edges of a whole tile come by copies of a word each, if they are words: a loader that waited for them
 // would pass on tiles only as often as memory answers.
 template <typename HardwareGate>
-__device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& full, char* data) {
+__device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& full, char* data, int visit) {
     const char* from = work.input + work.g.input_line.offset(tile.line) + tile.lowest(work.g.length) * SIZE_IN;
     char* to = data + stage_offset(work, tile) + lead(tile);
     const Inner inner(from, tile);
@@ -148,47 +154,64 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     __syncwarp();
     if (lane_index() > 0) return;
     const int bulk = inner.end - inner.begin;
-    if (bulk > 0) full.arrive_with_copy(to + inner.begin, from + inner.begin, bulk);
-    else full.arrive();
+    if (HALVES && bulk > HALF) {
+        full.arrive_and_expect(bulk);
+        full.copy(to + inner.begin, from + inner.begin, HALF);
+        if (visit > 0) work.stage(visit - 1).full.wait(turn(visit - 1));
+        full.copy(to + inner.begin + HALF, from + inner.begin + HALF, bulk - HALF);
+    } else if (bulk > 0) {
+        full.arrive_with_copy(to + inner.begin, from + inner.begin, bulk);
+    } else {
+        full.arrive();
+    }
 }
 
-// By all loaders.
-__device__ void copy_by_elements(const Work& work, const Tile& tile, Gate& full, char* data, int thread) {
+// By all loaders, COUNT elements at a time.
+template <int COUNT> __device__ void copy_by_loads(const Work& work, const Tile& tile, char* data, int thread) {
     constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
-    const Line line(work.input, work.output, work.g, tile.line);
-    Staged* to = reinterpret_cast<Staged*>(data + lead(tile));
-    const Index lowest = tile.lowest(line.length);
-    for (int first = 0; first < tile.count; first += AT_ONCE * THREADS) {
-        const bool whole = first + AT_ONCE * THREADS <= tile.count;
-        Staged element[AT_ONCE];
+    using Piece = Pack<Input, COUNT>;
+    const char* from = work.input + work.g.input_line.offset(tile.line);
+    Pack<Staged, COUNT>* to = reinterpret_cast<Pack<Staged, COUNT>*>(data + lead(tile));
+    const Index lowest = tile.lowest(work.g.length);
+    const int pieces = tile.count / COUNT;
+    for (int first = 0; first < pieces; first += AT_ONCE * THREADS) {
+        const bool whole = first + AT_ONCE * THREADS <= pieces;
+        Piece piece[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            const int i = first + k * THREADS + thread, last = tile.count - 1;
-            const Index offset = work.g.input_axis.offset(lowest + (whole || i < last ? i : last));
-            element[k] = convert<Staged>(load_element<Input, INPUT_ALIGNED>(line.input + offset));
+            const int i = first + k * THREADS + thread, last = pieces - 1;
+            const Index offset = work.g.input_axis.offset(lowest + (whole || i < last ? i : last) * COUNT);
+            piece[k] = load_element<Piece, INPUT_ALIGNED>(from + offset);
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             const int i = first + k * THREADS + thread;
-            if (whole || i < tile.count) to[i] = element[k];
+            if (!whole && i >= pieces) continue;
+#pragma unroll
+            for (int j = 0; j < COUNT; j++) to[i].element[j] = convert<Staged>(piece[k].element[j]);
         }
     }
-    fill_rest(tile, data, thread, THREADS);
+}
+
+__device__ void copy_by_loads(const Work& work, const Tile& tile, Gate& full, char* data, int thread) {
+    if (tile.count == TILE) copy_by_loads<PIECE>(work, tile, data, thread);
+    else copy_by_loads<1>(work, tile, data, thread);
+    fill_rest(tile, data, thread, LOADERS * LANES);
     __syncwarp();
     if (lane_index() == 0) full.arrive();
 }
 
-// By all loaders: a copy for each element of a whole tile. The end of a line is moved by the threads themselves, as
-// what they fill up beside it.
+// By all loaders: a whole tile by asynchronous copies. The end of a line is moved by the threads themselves, as what
+// they fill up beside it.
 template <typename HardwareGate>
-__device__ void copy_one_by_one(const Work& work, const Tile& tile, HardwareGate& full, char* data, int thread) {
+__device__ void copy_by_copies(const Work& work, const Tile& tile, HardwareGate& full, char* data, int thread) {
     constexpr int THREADS = LOADERS * LANES, SIZE = sizeof(Input);
     const char* from = work.input + work.g.input_line.offset(tile.line);
     const Index lowest = tile.lowest(work.g.length);
     if (tile.count == TILE) {
 #pragma unroll 8
-        for (int i = thread; i < TILE; i += THREADS) {
-            copy_async<SIZE>(data + i * SIZE, from + work.g.input_axis.offset(lowest + i));
+        for (int i = thread * PIECE; i < TILE; i += THREADS * PIECE) {
+            copy_async<PIECE * SIZE>(data + i * SIZE, from + work.g.input_axis.offset(lowest + i));
         }
         full.arrive_after_copies();
         return;
@@ -200,6 +223,14 @@ __device__ void copy_one_by_one(const Work& work, const Tile& tile, HardwareGate
     }
     fill_rest(tile, data, thread, THREADS);
     full.arrive();
+}
+
+// Tickets take as long as memory. By then it may have found the tile that has the number of the block, whoever gets it.
+__device__ void prefetch_first_tile(const char* input, const Geometry& g) {
+    const Tile tile = Tile::of(static_cast<Index>(blockIdx.x), g);
+    const char* from = input + g.input_line.offset(tile.line) + tile.lowest(g.length) * SIZE_IN;
+    const int lead = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
+    bulk_prefetch(from - lead, (lead + tile.count * static_cast<int>(SIZE_IN) + 15) / 16 * 16);
 }
 
 __device__ void load_tiles(const Work& work, int thread) {
@@ -215,9 +246,9 @@ __device__ void load_tiles(const Work& work, int thread) {
         if (!await_tile(work, visit)) break;
         const Tile tile = stage.tile;
         const Index next = thread == 0 ? work.tickets.next() : 0;  // comes while the tile does
-        if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit));
-        else if constexpr (LOAD == BY_COPIES) copy_one_by_one(work, tile, stage.full, work.data(visit), thread);
-        else copy_by_elements(work, tile, stage.full, work.data(visit), thread);
+        if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit), visit);
+        else if constexpr (LOAD == BY_COPIES) copy_by_copies(work, tile, stage.full, work.data(visit), thread);
+        else copy_by_loads(work, tile, stage.full, work.data(visit), thread);
         ticket = next;
     }
     if (thread > 0) return;
@@ -289,6 +320,59 @@ __device__ void load_staged(const char* from, int number, Accumulator (&value)[C
     }
 }
 
+// A lane's chunk of a row, from a stage to the output.
+struct OrdinaryChunk {
+    using Total = Item;
+    using Buffer = RowBuffer;
+
+    Chunk chunk;
+
+    __device__ void load(const char* from, int number, const Heads& heads) {
+        load_staged(from, number, chunk.value);
+        chunk.scan(heads.of_chunk(number));
+    }
+
+    __device__ Item total() const { return chunk.total(); }
+
+    __device__ static Item item_of(Item total) { return total; }
+
+    // Row `row` of a tile; `lanes` is the inclusive prefix of the chunks' totals.
+    __device__ void store(RowBuffer& buffer, const Line& line, const Geometry& g, const Stage& stage, int row,
+                          Item lanes) {
+        const Prefix before = {stage.row[row], stage.tile.number == 0 && row == 0};
+        const unsigned heads = stage.heads.of_chunk((row * LANES + lane_index()) * CHUNK);
+        finish_row(chunk, lanes, before, stage.row[row + 1], heads);
+        store_row(buffer, line, g, stage.tile.begin + row * ROW, chunk.value);
+    }
+};
+
+// The same of integers that are summed in more bytes than they are stored in.
+struct NarrowChunk {
+    using Total = LocalItem;
+    using Buffer = LocalBuffer;
+
+    WidenedChunk chunk;
+
+    __device__ void load(const char* from, int number, const Heads&) {
+        chunk.load(from + (REVERSE ? TILE - number - CHUNK : number) * static_cast<int>(SIZE_IN));
+    }
+
+    __device__ LocalItem total() const { return chunk.total(); }
+
+    __device__ static Item item_of(LocalItem total) {
+        Item item = {};
+        set(item, convert<Accumulator>(total.value), false);
+        return item;
+    }
+
+    __device__ void store(LocalBuffer& buffer, const Line& line, const Geometry&, const Stage& stage, int row,
+                          LocalItem lanes) {
+        chunk.store(buffer, line, stage.tile.begin + row * ROW, lanes, stage.row[row].value);
+    }
+};
+
+using StagedChunk = Select<WIDENED, NarrowChunk, OrdinaryChunk>::type;
+
 __device__ void add_tiles(const Work& work, int adder) {
     constexpr int ROWS = TILE_ROWS / ADDERS;
     for (int visit = 0; await_tile(work, visit); visit++) {
@@ -296,16 +380,14 @@ __device__ void add_tiles(const Work& work, int adder) {
         if (SEGMENTED) stage.marked.wait(turn(visit));
         stage.full.wait(turn(visit));
         const char* from = work.data(visit) + stage_offset(work, stage.tile);
-        Item total[ROWS];
+        StagedChunk::Total total[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const int number = ((adder * ROWS + r) * LANES + lane_index()) * CHUNK;
-            Chunk chunk;
-            load_staged(from, number, chunk.value);
-            chunk.scan(stage.heads.of_chunk(number));
+            StagedChunk chunk;
+            chunk.load(from, ((adder * ROWS + r) * LANES + lane_index()) * CHUNK, stage.heads);
             total[r] = chunk.total();
         }
-        const Item row = row_aggregates(total);
+        const Item row = StagedChunk::item_of(row_aggregates(total));
         if (lane_index() < ROWS) stage.row[1 + adder * ROWS + lane_index()] = row;
         __syncwarp();
         if (lane_index() == 0) stage.summed.arrive();
@@ -339,8 +421,8 @@ __device__ void fold_tiles(const Work& work) {
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
         const Tile tile = stage.tile;
+        stage.published.wait(turn(visit));  // until then others are not complete either, and asking would hold them up
         const Item in_group = fold.advance_to(work.tickets, tile, work.g);
-        stage.published.wait(turn(visit));
         const Item low = lane > 0 ? stage.row[lane] : neutral_item(), high = stage.row[LANES + lane];
         const Item own = stage.row[TILE_ROWS];
         __syncwarp();  // all lanes have read what is about to be replaced
@@ -356,7 +438,7 @@ __device__ void fold_tiles(const Work& work) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Scanners: each has some neighbouring rows of every tile, a few of them at a time in registers.
 
-__device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
+__device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int scanner) {
     constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < ROWS_AT_ONCE ? ROWS : ROWS_AT_ONCE;
     const int lane = lane_index();
     for (int visit = 0; await_tile(work, visit); visit++) {
@@ -369,23 +451,15 @@ __device__ void scan_tiles(const Work& work, RowBuffer& buffer, int scanner) {
         if (tile.number == 0 && scanner == 0 && lane == 0) store_initial(line, work.g);
 #pragma unroll 1
         for (int first = scanner * ROWS; first < (scanner + 1) * ROWS; first += AT_ONCE) {
-            Chunk chunk[AT_ONCE];
-            Item lanes[AT_ONCE];
+            StagedChunk chunk[AT_ONCE];
+            StagedChunk::Total lanes[AT_ONCE];
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
-                const int number = ((first + r) * LANES + lane) * CHUNK;
-                load_staged(from, number, chunk[r].value);
-                chunk[r].scan(stage.heads.of_chunk(number));
+                chunk[r].load(from, ((first + r) * LANES + lane) * CHUNK, stage.heads);
                 lanes[r] = warp_prefix(chunk[r].total());
             }
 #pragma unroll
-            for (int r = 0; r < AT_ONCE; r++) {
-                const int row = first + r;
-                const Prefix before = {stage.row[row], tile.number == 0 && row == 0};
-                const unsigned heads = stage.heads.of_chunk((row * LANES + lane) * CHUNK);
-                finish_row(chunk[r], lanes[r], before, stage.row[row + 1], heads);
-                store_row(buffer, line, work.g, tile.begin + row * ROW, chunk[r].value);
-            }
+            for (int r = 0; r < AT_ONCE; r++) chunk[r].store(buffer, line, work.g, stage, first + r, lanes[r]);
         }
         __syncwarp();
         if (lane == 0) stage.emptied.arrive();
@@ -408,12 +482,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_stream(const char* input, char* output, const char* offsets, Word* control, Geometry g) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
-    __shared__ RowBuffer buffers[OUTPUT_PACKED ? 1 : SCANNERS];
+    __shared__ StagedChunk::Buffer buffers[OUTPUT_PACKED ? 1 : SCANNERS];
     __shared__ Samples samples;
     __shared__ Gate sampled;
     __shared__ Word first;
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == 0) first = Tickets::take_first(control);
+    if (BULK && threadIdx.x == 2 * LANES) prefetch_first_tile(input, g);
     if (threadIdx.x == LANES) {
 #pragma unroll 1
         for (int i = 0; i < STAGES; i++) open(stages[i]);

@@ -188,6 +188,7 @@ TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
 #: Without bulk copies and barriers that count bytes, and with room for one stage.
 OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
+COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
@@ -273,6 +274,7 @@ LONG_ROWS = [
     scan("long rows of products", (2, 4100), np.complex128, operation="product"),
     scan("long rows of bytes", (1, 100_001), np.int8),
     scan("long rows of bytes summed in int64", (1, 50_001), np.int64, stored=np.int8),
+    scan("long rows of shorts summed in int64", (2, 50_006), np.int64, stored=np.uint16, reverse=True, exclusive=True),
     scan(
         "long rows shifted by a byte", (2, 9000), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"
     ),
@@ -287,6 +289,8 @@ LONG_ROWS = [
     scan("long rows of every second", (2, 4500), np.int64, pattern="every second", out_pattern="every second"),
     scan("long rows in place", (2, 4501), np.int64, out_pattern="same"),
     scan("long rows on an old GPU", (2, 12_300), np.int64, device=OLD_GPU),
+    scan("long rows by copies", (2, 24_600), np.int32, device=COPYING_GPU),
+    scan("long rows by copies, not in chunks", (2, 24_601), np.int32, reverse=True, device=COPYING_GPU),
 ]
 
 LINKED_TILES = [

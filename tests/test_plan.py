@@ -247,7 +247,28 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
     parts = 64 // (int(constants(plan)["WARPS"]) * int(constants(plan)["ROWS"]))
     assert plan.launches[0].grid == tiles * parts
-    assert plan.scratch_bytes == 8 * (1 + tiles * parts * words)
+    copies = 8
+    assert plan.scratch_bytes == 8 * (1 + tiles * parts * copies * words)
+
+
+@pytest.mark.parametrize(("dtype", "tiles", "halves"), [("float32", 32, "1"), ("float32", 33, "0"), ("int64", 64, "1")])
+def test_tiles_come_in_halves_where_blocks_get_few_or_elements_have_eight_bytes(dtype, tiles, halves):
+    line = layout((tiles * 132 * 2048 * 16 // np.dtype(dtype).itemsize,), dtype)
+    plan = make_plan(Scan("sum", line.dtype, 0), {"input": line, "output": line})
+    assert constants(plan)["HALVES"] == halves
+
+
+def test_rows_of_small_integers_are_summed_in_fewer_bytes():
+    small, wide = np.dtype(np.int8), np.dtype(np.int64)
+    for shape, stored, reverse, expected in (
+        ((1 << 28,), small, False, "1"),
+        (((1 << 28) + 1,), small, False, "1"),
+        (((1 << 28) + 1,), small, True, "0"),
+        ((1 << 28,), np.dtype(np.int32), False, "0"),
+    ):
+        arrays = {"input": layout(shape, stored), "output": layout(shape, wide)}
+        plan = make_plan(Scan("sum", wide, 0, reverse=reverse), arrays)
+        assert constants(plan)["WIDENED"] == expected
 
 
 @pytest.mark.parametrize(("tiles", "parts"), [(2, 4), (16, 4), (17, 2), (33, 2), (34, 1), (132, 1)])

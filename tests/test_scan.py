@@ -288,6 +288,22 @@ def test_long_lines_whose_chunks_are_shorter_than_a_vector(xp, dtype, summed, sh
         np.testing.assert_array_equal(xp.to_numpy(result), expected.astype(summed))
 
 
+@pytest.mark.share(3)
+@directions
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("shape", [(66_001,), (2, 40_008), (2, 33_333)], ids=str)
+@pytest.mark.parametrize(
+    ("stored", "dtype"),
+    [("int8", "int64"), ("uint8", "int32"), ("bool", "int64"), ("int16", "int64"), ("uint16", "uint32")],
+)
+def test_long_lines_that_are_summed_in_more_bytes(xp, stored, dtype, shape, exclusive, reverse):
+    """The sums of a row are the largest and the least that fit two or three bytes."""
+    limits = (0, 1) if stored == "bool" else (np.iinfo(stored).min, np.iinfo(stored).max)
+    values = np.random.default_rng(13).choice(np.repeat(limits, (9, 1)), shape)
+    values.reshape(-1)[: values.size // 2] = limits[1]
+    check(xp, "sum", values.astype(stored), dtype, axis=-1, exclusive=exclusive, reverse=reverse)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("stored", "dtype", "shape"),

@@ -42,6 +42,9 @@ _RESIDENT_THREADS = 1536
 #: kernels/scan_linked.cu: MOST_GROUPS, each of 32 tiles.
 _MOST_LINKED = 256
 
+#: kernels/scan_linked.cu: COPIES.
+_LINKED_COPIES = 8
+
 #: Parts of a tile, and warps of a block that holds one and rows of each: the first of which no more than half of the
 #: multiprocessors get one. On an H200 two tiles of float32 take 2.4 us in 4 parts and 3.2 us whole, 32 tiles 4.2 us in
 #: 2 parts and 4.6 us in 4: with more blocks, it costs more to wait for all of them than is gained by loading less.
@@ -56,18 +59,24 @@ _SPREAD_ROWS = 2
 
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
 #: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
-#: 2^29 float16 reaches 86 % with the first, 97 % with the second; one segment 62 and 95 % with the first and the third.
-#: Of integers that are summed in more bytes than they are stored in, int8 reaches 86 and 88 % with 8 and 16 scanners,
-#: int32 93 and 94 %.
-_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 8), "widened": (4, 16)}
+#: 2^29 float16 reaches 86 % with the first, 97 % with the second; segments of 16 elements 82 and 89 % with the last and
+#: the third. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 % with 8 and 16
+#: scanners, int32 93 and 94 %.
+_HANDS = {"plain": (4, 8), "halves": (8, 16), "segments": (8, 16), "widened": (4, 16), "segments by loaders": (8, 8)}
 _HALVES = ("float16", "bfloat16")
 
-#: Offsets take a marker longer to look at than a tile takes to pass.
-_MARKERS = 6
+#: Offsets take a marker longer to look at than a tile takes to pass. In bulk, 3 to 5 are as fast where segments have 16
+#: elements, and 2 are too few.
+_MARKERS = {IN_BULK: 4, BY_COPIES: 6, BY_ELEMENTS: 6}
 
 #: Offsets that a search among all of them begins with. 512 and 2048 are as fast where segments have 256 elements; where
 #: they have 16, the more there are, the closer is the guess in between.
 _SAMPLES, _FEW_SAMPLES = 2048, 256
+
+#: kernels/scan_stream.cu: HALVES, for elements of so many bytes, and where a block gets no more than so many tiles. On
+#: an H200 2^27 int64 reach 93.5 % of copy speed without and 95.2 % with it, float64 93.6 and 94.6 %, 2^24 float32 83
+#: and 86 %; but 2^26 float32 92.7 and 92.0 %, 2^28 96.1 and 94.4 %.
+_HALVED, _FEW_TICKETS = 8, 32
 
 #: Shared memory with less room than this gets few of them, and not a stage less.
 _ROOMY_BYTES = 1 << 17
@@ -334,7 +343,7 @@ def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: 
     shares = {"WARPS": warps, "ROWS": rows, "GROUPS": 1}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     launch = Launch("scan_linked", tiles * parts, warps * LANES, arguments, cooperative=True)
-    scratch_bytes = _scratch_bytes(spec, work, parts)
+    scratch_bytes = _scratch_bytes(spec, work, parts * _LINKED_COPIES)
     return Plan("scan_linked.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=scratch_bytes)
 
 
@@ -349,27 +358,32 @@ def _plan_stream(
     source = arrays["input"]
     staged = min(source.dtype.itemsize, spec.dtype.itemsize)
     as_stored = staged == source.dtype.itemsize
-    load = _load(source, work, device) if as_stored else BY_ELEMENTS
+    load = _load(source, work, device, bool(constants["INPUT_PACKED"])) if as_stored else BY_ELEMENTS
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
     if load == IN_BULK and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
         stage_bytes += VECTOR_BYTES
+    widened = _is_widened(spec, arrays, constants, work, load)
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
     adders, scanners = _HANDS[_kind_of_hands(spec, work, staged, load)]
-    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * _row_buffer_bytes(work, spec.dtype)
+    passed_on = 2 * source.dtype.itemsize if widened else spec.dtype.itemsize
+    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * _row_buffer_bytes(work, passed_on)
     samples = _samples(work, device)
     free_bytes = device.shared_bytes_per_block - buffers - samples * work.index.itemsize - 64
     stages = min(_MOST_STAGES, free_bytes // (stage_bytes + rest))
+    tickets = work.lines * work.tiles
+    halves = not work.segmented and (staged == _HALVED or tickets <= _FEW_TICKETS * device.multiprocessors)
     manned = {
         "LOAD": load,
+        "HALVES": load == IN_BULK and halves,
         "STAGES": stages,
         "SAMPLES": samples,
         "LOADERS": _LOADERS[load],
-        "MARKERS": min(_MARKERS, stages) if work.segmented else 0,
+        "MARKERS": min(_MARKERS[load], stages) if work.segmented else 0,
         "ADDERS": adders,
         "SCANNERS": scanners,
+        "WIDENED": widened,
     }
     warps = sum(manned[role] for role in ("LOADERS", "MARKERS", "ADDERS", "SCANNERS")) + 2
-    tickets = work.lines * work.tiles
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     grid = min(tickets, device.multiprocessors)
     launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
@@ -379,7 +393,7 @@ def _plan_stream(
 
 def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: int) -> str:
     if work.segmented:
-        return "segments"
+        return "segments" if load == IN_BULK else "segments by loaders"
     if load != IN_BULK:  # ordinary loaders leave no room for more
         return "plain"
     if spec.dtype.name in _HALVES:
@@ -394,24 +408,43 @@ def _samples(work: Work, device: DeviceProperties) -> int:
     return _SAMPLES if device.shared_bytes_per_block >= _ROOMY_BYTES else _FEW_SAMPLES
 
 
-def _load(source: ArrayLayout, work: Work, device: DeviceProperties) -> int:
-    """How stages that hold elements as they are stored are loaded."""
+def _load(source: ArrayLayout, work: Work, device: DeviceProperties, packed: bool) -> int:
+    """How stages that hold elements as they are stored are loaded: a packed input in whole chunks."""
     if device.compute_capability >= (9, 0) and _dense(source, work.input_axis):
         return IN_BULK
-    copied = source.dtype.itemsize in (4, 8, VECTOR_BYTES) and source.element_aligned
+    piece = source.dtype.itemsize * (work.chunk if packed else 1)
+    copied = piece in (4, 8, VECTOR_BYTES) and source.element_aligned
     return BY_COPIES if device.compute_capability >= (8, 0) and copied else BY_ELEMENTS
 
 
-def _row_buffer_bytes(work: Work, value: np.dtype) -> int:
-    """kernels/scan.cuh: struct RowBuffer."""
-    chunk_bytes = work.chunk * value.itemsize
+def _is_widened(
+    spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], constants: _Constants, work: Work, load: int
+) -> bool:
+    """kernels/widened_rows.cuh: whether rows are summed in fewer bytes than lines, and leave in pieces of 16 bytes.
+
+    On an H200 2^28 int8 take 0.646 ms without this and 0.624 ms with it.
+    """
+    source, output = arrays["input"], arrays["output"]
+    small = source.dtype.kind in "biu" and spec.dtype.kind in "iu" and source.dtype.itemsize <= 2 < spec.dtype.itemsize
+    if not small or spec.operation != "sum" or work.segmented or constants["INITIAL"]:
+        return False
+    if load == IN_BULK and not constants["INPUT_PACKED"]:
+        return False
+    ends_on_piece = not spec.reverse or work.length * output.dtype.itemsize % VECTOR_BYTES == 0
+    in_pieces = bool(constants["OUTPUT_DENSE"]) and ends_on_piece and output.divides(VECTOR_BYTES, work.line_axes)
+    return in_pieces and work.chunk * output.dtype.itemsize > VECTOR_BYTES
+
+
+def _row_buffer_bytes(work: Work, size: int) -> int:
+    """kernels/scan.cuh: struct RowBufferOf elements of that size."""
+    chunk_bytes = work.chunk * size
     return LANES * chunk_bytes * 9 // 8 if chunk_bytes > VECTOR_BYTES else LANES * chunk_bytes
 
 
-def _scratch_bytes(spec: Scan | SegmentedScan, work: Work, parts: int = 1) -> int:
-    """kernels/tickets.cuh: a word of tickets, and words with 32 bits of the aggregate of each part of a tile."""
+def _scratch_bytes(spec: Scan | SegmentedScan, work: Work, aggregates: int = 1) -> int:
+    """kernels/tickets.cuh: a word of tickets, and words with 32 bits of so many aggregates of each tile."""
     words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
-    return 8 * (1 + work.lines * work.tiles * parts * words)
+    return 8 * (1 + work.lines * work.tiles * aggregates * words)
 
 
 def _item_bytes(work: Work, accumulator: int) -> int:
