@@ -161,6 +161,16 @@ __device__ inline void store_relaxed(unsigned long long* address, unsigned long 
     asm volatile("st.relaxed.gpu.b64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
 
+// Two neighbours in one access, each of which may be older than the other.
+__device__ inline void load_relaxed_pair(const unsigned long long* address, unsigned long long (&word)[2]) {
+    asm volatile("ld.relaxed.gpu.v2.b64 {%0, %1}, [%2];" : "=l"(word[0]), "=l"(word[1]) : "l"(address) : "memory");
+}
+
+__device__ inline void store_relaxed_pair(unsigned long long* address, unsigned long long first,
+                                          unsigned long long second) {
+    asm volatile("st.relaxed.gpu.v2.b64 [%0], {%1, %2};" ::"l"(address), "l"(first), "l"(second) : "memory");
+}
+
 __device__ inline unsigned load_acquire_block(const unsigned* address) {
     unsigned word;
     asm volatile("ld.acquire.cta.b32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");

@@ -22,14 +22,15 @@
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
 // then stay in the cache; the epoch tells their turns apart. A slot must not come round before all who share the bundle
 // have read what it had. Two blocks that share all their bundles are at most two rings of units apart: the first has
-// loaded at most a ring more than it has finished, and so had the other when it published what finished that. Therefore
-// it is always the same blocks that share a bundle, all of them if it has a piece for each; where a bundle has fewer
-// pieces than there are blocks, their number is a multiple of the pieces, and that of the slots of the bundles at a
-// time.
+// loaded at most a ring, and what it holds, more than it has finished, and so had the other when it published what
+// finished that. Therefore it is always the same blocks that share a bundle, all of them if it has a piece for each;
+// where a bundle has fewer pieces than there are blocks, their number is a multiple of the pieces, and that of the
+// slots of the bundles at a time.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     COLUMNS                                             groups of a bundle
 //     PIECE                                               units of a piece, a power of two
+//     HELD                                                the first of them, which normalizers hold in registers
 //     STAGES, LOADERS, ADDERS, FOLDERS, NORMALIZERS       all but the first in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #pragma once
@@ -40,6 +41,8 @@
 
 using Gate = HardwareGate;
 using Normal = Normalizer<Compute>;
+
+constexpr int SECTOR = 4;  // words: where the sums begin, behind the control word
 
 struct Cut {
     Index bundles, pieces;  // pieces of a bundle
@@ -149,12 +152,12 @@ __device__ void await_emptied(const Work& work, int visit) {
     if (visit >= STAGES) work.stage(visit).emptied.wait(use_of(visit) - 1);
 }
 
-// Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
-// leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
-// until they are there. Before `unit` is normalized.
-template <int STRIDE> __device__ void let_loads_pass(const Work& work, const Turn<STRIDE>& turn, const Unit& unit) {
-    if constexpr (2 * PIECE > STAGES) {
-        Turn<STRIDE> next = turn;
+// Where two pieces are more than a ring and the units that normalizers hold, the last units of the next one are loaded
+// into the first stages that this one leaves. All blocks wait for these loads, which would come behind all stores of
+// this piece: so its other units wait until they are there. Before `unit` is normalized.
+__device__ void let_loads_pass(const Work& work, const Turn<>& turn, const Unit& unit) {
+    if constexpr (2 * PIECE > STAGES + HELD) {
+        Turn<> next = turn;
         next.advance();
         const int last = next.visit(PIECE - 1);
         if (next.exists() && unit.visit > last - STAGES) work.stage(last).full.wait(use_of(last));

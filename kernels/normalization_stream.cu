@@ -9,6 +9,7 @@
 //     UNIT_ROWS   a power of two
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
+//     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
 // Unless OUTPUT_PACKED, dynamic shared memory ends with a RowBuffer for each normalizer.
 #include "normalization_chunks.cuh"
 
@@ -25,6 +26,7 @@ constexpr int FIRST_ADDER = LOADERS, PUBLISHER = FIRST_ADDER + ADDERS, FIRST_FOL
 
 static_assert(COLUMNS == 1, "a bundle is a group");
 static_assert(FOLDERS * PIECE <= STAGES, "none may be a use of a stage ahead");
+static_assert(HELD < PIECE, "the last stage of a piece stays until the folder has seen it");
 
 // What the adders leave of the unit in a stage.
 struct Parts {
@@ -32,6 +34,10 @@ struct Parts {
     double shift;
     Sums of[ADDERS];
 };
+
+// Where a folder tells how the group of a turn is normalized. The stages of units that are held may be in use again by
+// then, so it is not that of a unit: turns take turns with the stages.
+__device__ Stage& outcome(const Work& work, int turn) { return work.stage(turn); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Loaders. A stage holds a unit in the order of its elements.
@@ -47,6 +53,13 @@ __device__ int stage_offset(const Work& work, const Arrays& group, const Unit& u
     return static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
 }
 
+// Scale and bias that every group reads again are to stay in the cache, so input and output leave it first: 64 groups
+// of 16 MiB took 0.87 ms on an H200, and 1.0 without either hint. Where nothing is read again hints cost up to 4 %.
+__device__ void copy_in_bulk(Gate& full, char* to, const char* from, unsigned bytes) {
+    if (OPERANDS_AGAIN) full.arrive_with_only_copy(to, from, bytes);
+    else full.arrive_with_copy(to, from, bytes);
+}
+
 // One run, by a warp. The copy engine moves whole 16 bytes; the few bytes before and after them are moved one by one.
 __device__ void copy_run(Gate& full, char* to, const char* from, int bytes) {
     const int lane = lane_index(), place = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
@@ -57,7 +70,7 @@ __device__ void copy_run(Gate& full, char* to, const char* from, int bytes) {
     if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
     if (head + tail > 0) fence_async_proxy();  // the copy engine writes here the next time round
     __syncwarp();
-    if (lane == 0 && bulk > 0) full.arrive_with_only_copy(to + head, from + head, bulk);
+    if (lane == 0 && bulk > 0) copy_in_bulk(full, to + head, from + head, bulk);
     else full.arrive();
 }
 
@@ -67,15 +80,16 @@ __device__ void copy_runs(const Work& work, const Unit& unit, const char* of_gro
     const Index of_lane = (work.g.reduced.quotient(begin, REDUCED_RANK - 1) + lane_index()) * run;
     const Index first = of_lane < begin ? begin : of_lane, last = of_lane + run < end ? of_lane + run : end;
     if (first < last) {
-        full.arrive_with_only_copy(data + (first - begin) * SIZE, address_of(of_group, work.g, first),
-                                   static_cast<unsigned>(last - first) * SIZE);
+        copy_in_bulk(full, data + (first - begin) * SIZE, address_of(of_group, work.g, first),
+                     static_cast<unsigned>(last - first) * SIZE);
     } else {
         full.arrive();
     }
 }
 
 // What a thread copies without waiting for it: a chunk, or an element of many runs. Those of one run with gaps are
-// loaded faster: every second of 4096 x 65536 floats took 0.53 ms on an H200, and 0.55 by copies.
+// loaded faster: every second of 4096 x 65536 floats took 0.53 ms on an H200, and 0.55 by copies. Those of many runs
+// are not: padded by one, 64 x 256 x 128 x 128 of them took 0.90 ms by loads and 0.71 by copies.
 constexpr int COPIED = INPUT_PACKED ? CHUNK : 1;
 constexpr bool BY_THREADS = COPIED * SIZE >= 4 && INPUT_ALIGNED && (INPUT_PACKED || REDUCED_RANK > 1);
 constexpr int COPY_BYTES = BY_THREADS ? COPIED * SIZE : 4;
@@ -99,7 +113,7 @@ __device__ void copy_by_threads(const Work& work, const Unit& unit, const Arrays
 
 // By all loaders, who wait for what they load.
 __device__ void copy_by_elements(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
-    constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
+    constexpr int AT_ONCE = 16, THREADS = LOADERS * LANES;
     Input* to = reinterpret_cast<Input*>(data);
     for (int first = threadIdx.x; first < unit.count; first += AT_ONCE * THREADS) {
         Input element[AT_ONCE];
@@ -202,6 +216,72 @@ __device__ void add_units(const Work& work, Parts (&parts)[STAGES], int adder) {
     }
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// What is published of a piece: both of its sums, each in two words that are loaded together. All blocks read those of
+// all pieces at the same time, so neighbouring lanes read neighbours: 64 groups of 16 MiB took 0.63 ms on an H200 where
+// each sector was asked for four times, and 0.60 so.
+
+struct Half {
+    double value;
+};
+
+__device__ Half combine(Half a, Half b) { return {a.value + b.value}; }
+template <> constexpr bool COMMUTES<Half> = true;
+
+struct HalfWords {
+    Word word[2];
+
+    __device__ bool is_of(unsigned epoch) const {
+        return static_cast<unsigned>(word[0] >> 32) == epoch && static_cast<unsigned>(word[1] >> 32) == epoch;
+    }
+    __device__ Half half() const { return {bits_as_double(word[1] << 32 | (word[0] & 0xffffffffu))}; }
+};
+
+__device__ Word* half_of(const Slot& slot, Index number) { return slot.words + 2 * number; }
+
+__device__ void publish_half(Word* to, double value, unsigned epoch) {
+    const Word bits = double_as_bits(value), upper = static_cast<Word>(epoch) << 32;
+    store_relaxed_pair(to, upper | (bits & 0xffffffffu), upper | bits >> 32);
+}
+
+// The sums of a group from those of its pieces. Even lanes have the first of each, odd ones the second.
+__device__ Sums fold_group(const Slot& slot, Index pieces) {
+    constexpr int ROUNDS = 8, OF_ROUND = LANES / 2, AT_ONCE = ROUNDS * OF_ROUND;
+    SerialPrefix<Sums> over_aligned;
+    Sums total = {};
+    int number = 0;
+    for (Index begin = 0; begin < pieces; begin += AT_ONCE, number++) {
+        const Word* from = half_of(slot, 2 * begin + lane_index());
+        const Index left = pieces - begin - lane_index() / 2;
+        HalfWords words[ROUNDS];
+#pragma unroll
+        for (int k = 0; k < ROUNDS; k++) {
+            words[k].word[0] = words[k].word[1] = static_cast<Word>(slot.epoch) << 32;
+            if (k * OF_ROUND < left) load_relaxed_pair(from + k * 2 * LANES, words[k].word);
+        }
+        bool missing;
+        do {
+            missing = false;
+#pragma unroll
+            for (int k = 0; k < ROUNDS; k++) {
+                if (words[k].is_of(slot.epoch)) continue;
+                missing = true;
+                load_relaxed_pair(from + k * 2 * LANES, words[k].word);
+            }
+        } while (__any_sync(ALL_LANES, missing));
+        Half half[ROUNDS];
+#pragma unroll
+        for (int k = 0; k < ROUNDS; k++) half[k] = words[k].half();
+        Half sum = row_aggregates<ROUNDS, OF_ROUND, 2>(half);  // of round lane / 2 % ROUNDS
+#pragma unroll
+        for (int step = 2; step < 2 * ROUNDS; step *= 2) sum = combine(sum, shuffle(sum, lane_index() ^ step));
+        const Half other = shuffle(sum, lane_index() ^ 1);
+        const bool second = lane_index() % 2;
+        total = over_aligned.next(number, {second ? other.value : sum.value, second ? sum.value : other.value});
+    }
+    return total;
+}
+
 __device__ void publish_pieces(const Work& work, Parts (&parts)[STAGES]) {
     for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
         const Slot slot = work.slot(turn.bundle);
@@ -215,9 +295,10 @@ __device__ void publish_pieces(const Work& work, Parts (&parts)[STAGES]) {
 #pragma unroll
             for (int a = 0; a < ADDERS; a++) sums = over_parts.next(a, left.of[a]);
             sums = over_units.next(i, sums);
-            if (i == PIECE - 1 && lane_index() == 0) {
+            if (i == PIECE - 1 && lane_index() < 2) {
                 work.fence();
-                publish(slot.sums(0, turn.piece), sums, slot.epoch, slot.sums_apart);
+                publish_half(half_of(slot, 2 * turn.piece + lane_index()), lane_index() ? sums.second : sums.first,
+                             slot.epoch);
             }
             arrive_by_warp(work.stage(visit).emptied);
         }
@@ -228,21 +309,16 @@ __device__ void publish_pieces(const Work& work, Parts (&parts)[STAGES]) {
 // Folders
 
 __device__ void fold_pieces(const Work& work, Parts (&parts)[STAGES], int folder) {
-    const Index share = share_of(work.cut.pieces, LANES);
     for (Turn<FOLDERS> turn(work.cut, folder); turn.exists(); turn.advance()) {
-        const Slot slot = work.slot(turn.bundle);
         const int last = turn.visit(PIECE - 1);
         parts[last % STAGES].summed.wait(use_of(last));  // by now the other blocks are about to publish too
         const double shift = parts[last % STAGES].shift;
-        const Sums sums = lane_sum(fold(slot, work.cut.pieces, 0, lane_index() * share, share));
+        const Sums sums = fold_group(work.slot(turn.bundle), work.cut.pieces);
         const Moments moments = moments_of(sums, shift, work.p);
-        const Normal normal = Normal::of(moments, work.p);
+        Stage& known = outcome(work, turn.number);
         work.fence();
-        for (int i = 0; i < PIECE; i++) {
-            Stage& stage = work.stage(turn.visit(i));
-            if (lane_index() == 0) stage.normal[0] = normal;
-            arrive_by_warp(stage.ready);
-        }
+        if (lane_index() == 0) known.normal[0] = Normal::of(moments, work.p);
+        arrive_by_warp(known.ready);
         if (lane_index() == 0 && turn.piece == 0 && work.arrays.mean) {
             store_moments(work.group(turn.bundle), moments, work.p);
         }
@@ -254,10 +330,16 @@ __device__ void fold_pieces(const Work& work, Parts (&parts)[STAGES], int folder
 
 static_assert(UNIT_ROWS % NORMALIZERS == 0 && UNIT_ROWS % ADDERS == 0, "rows are shared out evenly");
 
-constexpr int ROWS = UNIT_ROWS / NORMALIZERS, AT_ONCE = ROWS < 4 ? ROWS : 4;
+constexpr int ROWS = UNIT_ROWS / NORMALIZERS, AT_ONCE = ROWS < 4 ? ROWS : 4, ROUNDS = ROWS / AT_ONCE;
+constexpr int OF_ROUND = AT_ONCE * ROW;  // elements
 
-// Scale and bias of the rows that a warp normalizes at once. They stay in registers while units of the same place in
-// groups of the same scale and bias follow one another, which is where a block has the same piece of every group.
+// What a warp normalizes at once: a lane's chunks.
+struct Rows {
+    Chunk chunk[AT_ONCE];
+};
+
+// Their scale and bias. They stay in registers while units of the same place in groups of the same scale and bias
+// follow one another, which is where a block has the same piece of every group.
 struct RowOperands {
     Operands<CHUNK> row[AT_ONCE];
     const char* scale = nullptr;
@@ -276,46 +358,109 @@ struct RowOperands {
 };
 
 template <bool WHOLE>
-__device__ void normalize_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const char* from,
-                               const Unit& unit, int first, const RowOperands& operands) {
-    const Normal normal = work.stage(unit.visit).normal[0];
+__device__ void load_rows(const char* from, const Unit& unit, int first, Rows& rows) {
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
-        const int row = first + r * ROW, number = row + lane_index() * CHUNK;
-        Chunk chunk;
-        load_staged<WHOLE>(from, number, unit.count, Input(), chunk);
-        Result result = normalized(chunk, normal, operands.row[r], work.p);
+        load_staged<WHOLE>(from, first + r * ROW + lane_index() * CHUNK, unit.count, Input(), rows.chunk[r]);
+    }
+}
+
+template <bool WHOLE>
+__device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,
+                           const Rows& rows, const Normal& normal, const RowOperands& operands) {
+#pragma unroll
+    for (int r = 0; r < AT_ONCE; r++) {
+        const Index row = unit.begin + first + r * ROW;
+        Result result = normalized(rows.chunk[r], normal, operands.row[r], work.p);
         if constexpr (WHOLE && OUTPUT_PACKED) {
-            char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, unit.begin + number);
-            store_streaming(reinterpret_cast<Result*>(to), result);
+            char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, row + lane_index() * CHUNK);
+            if (OPERANDS_AGAIN) store_streaming(reinterpret_cast<Result*>(to), result);
+            else *reinterpret_cast<Result*>(to) = result;
         } else {
-            store_row(buffer, group, work.g, unit.begin + row, unit.begin + unit.count, result);
+            store_row(buffer, group, work.g, row, unit.begin + unit.count, result);
         }
+    }
+}
+
+__device__ void take_rows(const Work& work, const Arrays& group, const Unit& unit, int first, Rows& rows) {
+    const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
+    if (unit.count == UNIT) load_rows<true>(from, unit, first, rows);
+    else load_rows<false>(from, unit, first, rows);
+}
+
+__device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,
+                            const Rows& rows, const Normal& normal, const RowOperands& operands) {
+    if (unit.count == UNIT) store_rows<true>(work, buffer, group, unit, first, rows, normal, operands);
+    else store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
+}
+
+// The first units of a piece, which stay in registers, so that their stages are free before the group is known.
+struct HeldUnits {
+    Rows rows[HELD > 0 ? HELD : 1][ROUNDS];
+
+    __device__ void take(const Work& work, const Turn<>& turn, const Arrays& group, int begin) {
+#pragma unroll
+        for (int i = 0; i < HELD; i++) {
+            const Unit unit = work.unit(turn, i);
+            Stage& stage = work.stage(unit.visit);
+            stage.full.wait(use_of(unit.visit));
+#pragma unroll
+            for (int k = 0; k < ROUNDS; k++) take_rows(work, group, unit, begin + k * OF_ROUND, rows[i][k]);
+            arrive_by_warp(stage.emptied);
+        }
+    }
+
+    __device__ void finish(const Work& work, RowBuffer& buffer, const Turn<>& turn, const Arrays& group, int begin,
+                           const Normal& normal, RowOperands& operands) const {
+#pragma unroll
+        for (int i = 0; i < HELD; i++) {
+            const Unit unit = work.unit(turn, i);
+#pragma unroll
+            for (int k = 0; k < ROUNDS; k++) {
+                const int first = begin + k * OF_ROUND;
+                operands.load(work, group, unit.begin + first, unit.begin + unit.count);
+                finish_rows(work, buffer, group, unit, first, rows[i][k], normal, operands);
+            }
+        }
+    }
+};
+
+__device__ void normalize_unit(const Work& work, RowBuffer& buffer, const Turn<>& turn, const Arrays& group,
+                               const Unit& unit, int begin, RowOperands& operands) {
+    Stage &stage = work.stage(unit.visit), &known = outcome(work, turn.number);
+#pragma unroll 1
+    for (int k = 0; k < ROUNDS; k++) {
+        const int first = begin + k * OF_ROUND;
+        operands.load(work, group, unit.begin + first, unit.begin + unit.count);
+        if (k == 0) {
+            stage.full.wait(use_of(unit.visit));  // known by now; this wait shows what the copies wrote
+            known.ready.wait(use_of(turn.number));
+            let_loads_pass(work, turn, unit);
+        }
+        const Normal normal = known.normal[0];
+        Rows rows;
+        take_rows(work, group, unit, first, rows);
+        if (k == ROUNDS - 1) arrive_by_warp(stage.emptied);  // the stage need not wait for stores
+        finish_rows(work, buffer, group, unit, first, rows, normal, operands);
     }
 }
 
 __device__ void normalize_units(const Work& work, int normalizer) {
     RowBuffer& buffer = reinterpret_cast<RowBuffer*>(work.ring + STAGES * STAGE_BYTES)[normalizer];
+    const int begin = normalizer * ROWS * ROW;
     RowOperands operands;
     for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
         const Arrays group = work.group(turn.bundle);
-        for (int i = 0; i < PIECE; i++) {
-            const Unit unit = work.unit(turn, i);
-            Stage& stage = work.stage(unit.visit);
-            const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
-            const int begin = normalizer * ROWS * ROW;
+        if constexpr (HELD > 0) {
+            HeldUnits held;
+            held.take(work, turn, group, begin);
+            Stage& known = outcome(work, turn.number);
+            known.ready.wait(use_of(turn.number));
+            held.finish(work, buffer, turn, group, begin, known.normal[0], operands);
+        }
 #pragma unroll 1
-            for (int first = begin; first < begin + ROWS * ROW; first += AT_ONCE * ROW) {
-                operands.load(work, group, unit.begin + first, unit.begin + unit.count);
-                if (first == begin) {
-                    stage.full.wait(use_of(unit.visit));  // known by now; this wait shows what the copies wrote
-                    stage.ready.wait(use_of(unit.visit));
-                    let_loads_pass(work, turn, unit);
-                }
-                if (unit.count == UNIT) normalize_rows<true>(work, buffer, group, from, unit, first, operands);
-                else normalize_rows<false>(work, buffer, group, from, unit, first, operands);
-            }
-            arrive_by_warp(stage.emptied);
+        for (int i = HELD; i < PIECE; i++) {
+            normalize_unit(work, buffer, turn, group, work.unit(turn, i), begin, operands);
         }
     }
 }
@@ -339,7 +484,7 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     const unsigned epoch = begin_launch(control, cut);
 
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    const Work work = {arrays, g, p, cut, stages, reinterpret_cast<char*>(dynamic_shared), control + 1, epoch,
+    const Work work = {arrays, g, p, cut, stages, reinterpret_cast<char*>(dynamic_shared), control + SECTOR, epoch,
                        input == output};
     if (warp < FIRST_ADDER) load_units(work);
     else if (warp < PUBLISHER) add_units(work, parts, warp - FIRST_ADDER);

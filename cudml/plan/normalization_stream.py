@@ -22,6 +22,9 @@ _UNIT_ROWS = 32
 _ROW_BYTES = LANES * VECTOR_BYTES
 _MOST_STAGES = 16
 
+#: Stages where a piece is one unit: more made nothing faster, and rows of every second element by 5 % slower.
+_STAGES_OF_UNITS = 12
+
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
 _LEAST_RUN_BYTES = 2048
 
@@ -31,6 +34,11 @@ _ORDINARY_LOADERS, _COPIERS = 8, 2
 _ADDERS, _STRIP_ADDERS = 8, 4
 _FOLDERS, _AWAITERS = 2, 2
 _NORMALIZERS, _STRIP_NORMALIZERS = 8, 6
+
+#: Fewer warps have more registers: adders where normalizers hold scale and bias of every element, or loaders are many,
+#: and normalizers unless elements are halves, for which 8 were faster. Normalizers hold the first units of a
+#: piece, so many at most, where the ring cannot hold two pieces.
+_FEW_ADDERS, _FEW_NORMALIZERS, _MOST_HELD = 4, 4, 2
 
 #: Units of a piece of a strip, at least: each column has a sum of its own to publish.
 _LEAST_STRIP_PIECE = 4
@@ -51,7 +59,7 @@ _LEAST_BUSY = 0.9
 
 #: Shared memory: of a stage the gates, what adders leave of it, and everything else of a block.
 _GATES_BYTES, _SHIFT_BYTES, _OTHER_BYTES = 32, 16, 160
-_SUMS_BYTES, _SUMS_WORDS = 16, 4
+_SUMS_BYTES, _SUMS_WORDS, _SECTOR_WORDS = 16, 4, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class Ring:
     columns: int
     piece: int
     stages: int
+    held: int
     loaders: int
     adders: int
     folders: int
@@ -94,14 +103,32 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
     stages = _stages(device, stage_bytes + beside, buffers)
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    piece = _piece(cut, 1, stages, device, 1 if groups.has_own_operands else _BEST_PIECE)
+    own = groups.has_own_operands
+    piece = _piece(cut, 1, stages, device, 1 if own else _BEST_PIECE)
     if piece is None:
         return None
-    loaders, folders = 1 if bulk else _ORDINARY_LOADERS, max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece))
-    ring = Ring(1, piece, stages, loaders, _ADDERS, folders, 0, _NORMALIZERS)
-    ends = 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0
-    own = {"BULK": bulk, "ONE_RUN": groups.is_one_run, "UNIT_ROWS": _UNIT_ROWS, "ENDS": ends}
-    constants: dict[str, str | int | bool] = {**groups.constants(spec), **packed, **own}
+    if own and piece == 1:
+        stages = min(stages, _STAGES_OF_UNITS)
+    ring = Ring(
+        columns=1,
+        piece=piece,
+        stages=stages,
+        held=max(0, min(_MOST_HELD, 2 * piece - stages, piece - 1)) if bulk and not own else 0,
+        loaders=1 if bulk else _ORDINARY_LOADERS,
+        adders=_ADDERS if bulk and not own else _FEW_ADDERS,
+        folders=max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece)),
+        awaiters=0,
+        normalizers=_NORMALIZERS if own or groups.source.dtype.itemsize == 2 else _FEW_NORMALIZERS,
+    )
+    constants: dict[str, str | int | bool] = {
+        **groups.constants(spec),
+        **packed,
+        "BULK": bulk,
+        "ONE_RUN": groups.is_one_run,
+        "UNIT_ROWS": _UNIT_ROWS,
+        "ENDS": 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0,
+        "OPERANDS_AGAIN": own and piece > 1,
+    }
     shared_bytes = stages * stage_bytes + buffers
     return _plan("stream", groups, spec, device, ring, shared_bytes, cut, constants)
 
@@ -126,7 +153,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     if piece is None:
         return None
     hands = (_COPIERS, max(_STRIP_ADDERS, vector), _FOLDERS, _AWAITERS, _STRIP_NORMALIZERS)
-    ring = Ring(columns, piece, stages, *hands)
+    ring = Ring(columns, piece, stages, 0, *hands)
     constants = {
         **groups.constants(spec),
         "VECTOR": vector,
@@ -173,7 +200,7 @@ def _blocks(cut: Cut, pieces: int, device: DeviceProperties) -> int:
 
 def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring) -> int:
     """Bundles whose sums have room: kernels/normalization_ring.cuh says how far a block is ahead of another at most."""
-    turns = 2 * math.ceil(ring.stages / ring.piece) + 1
+    turns = 2 * math.ceil((ring.stages + ring.held) / ring.piece) + 1
     return min(cut.bundles, turns * (blocks // pieces) if pieces <= blocks else turns * blocks // pieces + 3)
 
 
@@ -193,7 +220,9 @@ def _plan(
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
     slots = _slots(cut, pieces, blocks, ring)
-    words = 1 + slots * ring.columns * (pieces * _SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0))
+    words = _SECTOR_WORDS + slots * ring.columns * (
+        pieces * _SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
+    )
     counts = (
         words,
         cut.bundles * pieces + blocks * ring.stages,

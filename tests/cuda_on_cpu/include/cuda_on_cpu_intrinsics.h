@@ -39,6 +39,18 @@ CUDA_ON_CPU_ADD(add_acq_rel, acquire_release)
 #undef CUDA_ON_CPU_STORE
 #undef CUDA_ON_CPU_ADD
 
+// Two accesses: the GPU promises no more.
+inline void load_relaxed_pair(const unsigned long long* address, unsigned long long (&word)[2],
+                              cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    word[0] = load_relaxed(address, where);
+    word[1] = load_relaxed(address + 1, where);
+}
+inline void store_relaxed_pair(unsigned long long* address, unsigned long long first, unsigned long long second,
+                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    store_relaxed(address, first, where);
+    store_relaxed(address + 1, second, where);
+}
+
 // cp.async: copies of a thread, in groups, from global to shared memory.
 template <int BYTES>
 void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
