@@ -130,9 +130,10 @@ struct Work {
         return {slots + (bundle - turn * cut.slots) * words, cut.pieces * COLUMNS, epoch + static_cast<unsigned>(turn)};
     }
 
-    // In place, the first element of a group is read by all before its block stores to it: what is published says so.
+    // In place, the first element of a group is read by all before its block stores to it: what is published says so,
+    // being computed from it.
     __device__ void fence() const {
-        if (in_place) fence_device();
+        if (in_place) fence_dependents();
     }
 };
 

@@ -186,7 +186,7 @@ MUTANTS = [
     Mutant("column given back by one lane", "normalization_ring.cuh", "strips of halves", INTERLEAVED,
            "arrive_by_warp(Gate& gate) {[-\n    __syncwarp();-]"),
     Mutant("first element stored before others read it", "normalization_ring.cuh", "stream in place", CHECKING,
-           "if ([-in_place-]{+false+}) fence_device();"),
+           "if ([-in_place-]{+false+}) fence_dependents();"),
     Mutant("one lane publishes what others saw", "normalization_strips.cu", "strips in place", CHECKING,
            "[-work.fence();  // and before-]{+// and before+}"),
     Mutant("sums of an earlier turn", "normalization_ring.cuh", "stream of more groups than slots", ALL,
