@@ -21,16 +21,17 @@
 //
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
 // then stay in the cache; the epoch tells their turns apart. A slot must not come round before all who share the bundle
-// have read what it had. Two blocks that share all their bundles are at most two rings of units apart: the first has
-// loaded at most a ring more than it has finished, and so had the other when it published what finished that. Therefore
-// it is always the same blocks that share a bundle, all of them if it has a piece for each; where a bundle has fewer
-// pieces than there are blocks, their number is a multiple of the pieces, and that of the slots of the bundles at a
-// time.
+// have read what it had. Two blocks that share all their bundles are at most two rings of units apart, and twice what
+// normalizers hold: the first has loaded at most a ring and what these hold more than it has finished, and so had the
+// other when it published what finished that. Therefore it is always the same blocks that share a bundle, all of them if
+// it has a piece for each; where a bundle has fewer pieces than there are blocks, their number is a multiple of the
+// pieces, and that of the slots of the bundles at a time.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     COLUMNS                                             groups of a bundle
 //     PIECE                                               units of a piece, a power of two
 //     STAGES, LOADERS, ADDERS, FOLDERS, NORMALIZERS       all but the first in warps
+//     HELD                                                units that normalizers take from the ring at a time
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #pragma once
 
@@ -55,7 +56,7 @@ struct Unit {
 
 struct Stage {
     Gate full, ready, emptied;
-    Normal normal[COLUMNS];
+    Normal normal;  // of a group; what is known of a strip belongs to no stage
 };
 
 // The pieces of a block that one of STRIDE warps works on, which take turns.
@@ -141,7 +142,7 @@ struct Work {
 constexpr int PIECE_BITS = PIECE <= 2 ? 1 : PIECE <= 4 ? 2 : PIECE <= 8 ? 3 : 4;
 using PieceSum = SerialPrefix<Sums, PIECE_BITS>;
 
-static_assert(PIECE <= STAGES && STAGES <= 16, "a ring holds a piece");
+static_assert(PIECE <= STAGES && PIECE <= 16, "a ring holds a piece");
 
 // How often a stage was used before `visit`.
 __device__ int use_of(int visit) { return visit / STAGES; }
@@ -152,13 +153,13 @@ __device__ void await_emptied(const Work& work, int visit) {
 
 // Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
 // leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
-// until they are there. Before `unit` is normalized.
-template <int STRIDE> __device__ void let_loads_pass(const Work& work, const Turn<STRIDE>& turn, const Unit& unit) {
+// until they are there. Before units are normalized, when `left` is the last visit whose stage this warp has left.
+template <int STRIDE> __device__ void let_loads_pass(const Work& work, const Turn<STRIDE>& turn, int left) {
     if constexpr (2 * PIECE > STAGES) {
         Turn<STRIDE> next = turn;
         next.advance();
         const int last = next.visit(PIECE - 1);
-        if (next.exists() && unit.visit > last - STAGES) work.stage(last).full.wait(use_of(last));
+        if (next.exists() && left >= last - STAGES) work.stage(last).full.wait(use_of(last));
     }
 }
 

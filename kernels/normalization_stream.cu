@@ -240,7 +240,7 @@ __device__ void fold_pieces(const Work& work, Parts (&parts)[STAGES], int folder
         work.fence();
         for (int i = 0; i < PIECE; i++) {
             Stage& stage = work.stage(turn.visit(i));
-            if (lane_index() == 0) stage.normal[0] = normal;
+            if (lane_index() == 0) stage.normal = normal;
             arrive_by_warp(stage.ready);
         }
         if (lane_index() == 0 && turn.piece == 0 && work.arrays.mean) {
@@ -278,7 +278,7 @@ struct RowOperands {
 template <bool WHOLE>
 __device__ void normalize_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const char* from,
                                const Unit& unit, int first, const RowOperands& operands) {
-    const Normal normal = work.stage(unit.visit).normal[0];
+    const Normal normal = work.stage(unit.visit).normal;
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
         const int row = first + r * ROW, number = row + lane_index() * CHUNK;
@@ -310,7 +310,7 @@ __device__ void normalize_units(const Work& work, int normalizer) {
                 if (first == begin) {
                     stage.full.wait(use_of(unit.visit));  // known by now; this wait shows what the copies wrote
                     stage.ready.wait(use_of(unit.visit));
-                    let_loads_pass(work, turn, unit);
+                    let_loads_pass(work, turn, unit.visit - 1);
                 }
                 if (unit.count == UNIT) normalize_rows<true>(work, buffer, group, from, unit, first, operands);
                 else normalize_rows<false>(work, buffer, group, from, unit, first, operands);

@@ -213,6 +213,12 @@ MUTANTS = [
            "step >{+ unit.count || step > +}[-=-] unit.count) break"),
     Mutant("rows of another unit", "normalization_strips.cu", "strips over two axes", ALL,
            "row[k] = work.g.reduced.offsets([-unit.begin + -]step)"),
+    Mutant("strip normalized before it is known", "normalization_strips.cu", "strips", ALL,
+           "[-known.ready.wait(use_of_known(turn.number));-]"),
+    Mutant("unit taken before it is there", "normalization_strips.cu", "strips", ALL,
+           "exists ? unit.count : 0;\n            [-work.stage(unit.visit).full.wait(use_of(unit.visit));-]"),
+    Mutant("one slot too few of what is known", "normalization_strips.cu", "strips round a ring", INTERLEAVED,
+           "SLOTS = STAGES / PIECE[- + 1-];"),
     Mutant("column read for another team's piece", "normalization_strips.cu", "strips in place", CHECKING,
            "turn.exists() && [-turn.number % TEAMS == team && -]column"),
     # Moduli
