@@ -20,9 +20,10 @@ _SPAN_BYTES, _MOST_VALUES = 128, 64
 _STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
 _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 
-#: Tiles, by whether they are normalized as well: threads, how wide strips are, how often a thread loads a span at most.
-#: On an H200 a block of 512 that only reads leaves memory idle when it ends; narrower stores cost more than that.
-_TILES = {False: (256, 128, 8), True: (512, 256, 4)}
+#: Tiles, by whether they are normalized as well: threads, how wide strips are, how often a thread loads a span at most,
+#: and what that holds. On an H200 larger blocks that only read leave memory idle when they end; narrower stores cost
+#: more than that.
+_TILES = {False: (128, 128, 8, 256), True: (512, 256, 4, 128)}
 
 #: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
@@ -81,7 +82,7 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     """How columns are shared out: whole to a block, or in tiles."""
     size, chunk = groups.source.dtype.itemsize, groups.chunk
     vector = _vector(groups)
-    span = max(1, min(_SPAN_BYTES // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
+    span = _span(_SPAN_BYTES, vector, chunk)
     while span > 1 and groups.length <= span // 2 * chunk:
         span //= 2
     spans = power_of_two(math.ceil(groups.length / (span * chunk)))
@@ -91,9 +92,12 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
         across //= 2
     if across * spans <= _MOST_THREADS:
         return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
-    threads, nbytes, rounds = _TILES[groups.has("output")]
+    threads, nbytes, rounds, held = _TILES[groups.has("output")]
+    if groups.count * size < _NARROW_ROW_BYTES:
+        threads, held = _THREADS, _SPAN_BYTES
+    span = _span(held, vector, chunk)
     widest = min(max(1, nbytes // (vector * size)), power_of_two(math.ceil(groups.count / vector)))
-    spans = max(1, (_THREADS if groups.count * size < _NARROW_ROW_BYTES else threads) // widest)
+    spans = max(1, threads // widest)
     elements = widest * vector * spans * span * chunk
     return Columns(vector, span, widest, spans, rounds_of(groups, elements, rounds, device), chunk)
 
@@ -104,7 +108,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
         return None
     size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
     whole_vectors = groups.packed_columns("input", VECTOR_BYTES // size)
-    span = max(1, min(_CLUSTER_SPAN_BYTES // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
+    span = _span(_CLUSTER_SPAN_BYTES, vector, chunk)
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
         chosen = Columns(vector, span, across, _CLUSTER_THREADS[whole_vectors] // across, 1, chunk)
@@ -174,6 +178,11 @@ def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
     dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
     aligned = layout.alignment % VECTOR_BYTES == 0 and chosen.steps * row % VECTOR_BYTES == 0
     return row if dense and aligned and row < _NARROW_ROW_BYTES and groups.count <= chosen.width else 0
+
+
+def _span(nbytes: int, vector: int, chunk: int) -> int:
+    """Chunks of a span of so many bytes."""
+    return max(1, min(nbytes // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
 
 
 def _vector(groups: Groups) -> int:
