@@ -177,10 +177,11 @@ __device__ inline unsigned load_acquire_block(const unsigned* address) {
     return word;
 }
 
-// Like __threadfence(), but for the one order of all fences in the whole GPU, which takes longer.
-__device__ inline void fence_device() {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-}
+// Between a load and stores of what was computed from it: nobody who sees these can store where it loads before it has.
+// That takes no instruction, as a load is complete when its value is used, and PTX lets none return what depends on
+// itself (memory consistency model, no-thin-air). The executor, which knows nothing of what depends on what, takes a
+// fence.
+__device__ inline void fence_dependents() { asm volatile("" ::: "memory"); }
 
 // A store of what nobody reads soon: it leaves the cache before anything else does.
 template <typename T> __device__ inline void store_streaming(T* address, const T& value) {

@@ -21,16 +21,16 @@
 //
 // What is published is an epoch and 32 bits in each word, as in tickets.cuh. Bundles take turns with a few slots, which
 // then stay in the cache; the epoch tells their turns apart. A slot must not come round before all who share the bundle
-// have read what it had. Two blocks that share all their bundles are at most two rings of units apart: the first has
-// loaded at most a ring, and what it holds, more than it has finished, and so had the other when it published what
-// finished that. Therefore it is always the same blocks that share a bundle, all of them if it has a piece for each;
-// where a bundle has fewer pieces than there are blocks, their number is a multiple of the pieces, and that of the
-// slots of the bundles at a time.
+// have read what it had. Two blocks that share all their bundles are at most two rings of units apart, and twice what
+// normalizers hold: the first has loaded at most a ring and what these hold more than it has finished, and so had the
+// other when it published what finished that. Therefore it is always the same blocks that share a bundle, all of them if
+// it has a piece for each; where a bundle has fewer pieces than there are blocks, their number is a multiple of the
+// pieces, and that of the slots of the bundles at a time.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     COLUMNS                                             groups of a bundle
 //     PIECE                                               units of a piece, a power of two
-//     HELD                                                the first of them, which normalizers hold in registers
+//     HELD                                                units that normalizers hold in registers at a time
 //     STAGES, LOADERS, ADDERS, FOLDERS, NORMALIZERS       all but the first in warps
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #pragma once
@@ -58,7 +58,7 @@ struct Unit {
 
 struct Stage {
     Gate full, ready, emptied;
-    Normal normal[COLUMNS];
+    Normal normal;  // of a group; what is known of a strip belongs to no stage
 };
 
 // The pieces of a block that one of STRIDE warps works on, which take turns.
@@ -133,9 +133,10 @@ struct Work {
         return {slots + (bundle - turn * cut.slots) * words, cut.pieces * COLUMNS, epoch + static_cast<unsigned>(turn)};
     }
 
-    // In place, the first element of a group is read by all before its block stores to it: what is published says so.
+    // In place, the first element of a group is read by all before its block stores to it: what is published says so,
+    // being computed from it.
     __device__ void fence() const {
-        if (in_place) fence_device();
+        if (in_place) fence_dependents();
     }
 };
 
@@ -143,7 +144,7 @@ struct Work {
 constexpr int PIECE_BITS = PIECE <= 2 ? 1 : PIECE <= 4 ? 2 : PIECE <= 8 ? 3 : 4;
 using PieceSum = SerialPrefix<Sums, PIECE_BITS>;
 
-static_assert(PIECE <= STAGES && STAGES <= 16, "a ring holds a piece");
+static_assert(PIECE <= STAGES && PIECE <= 16, "a ring holds a piece");
 
 // How often a stage was used before `visit`.
 __device__ int use_of(int visit) { return visit / STAGES; }
@@ -152,15 +153,15 @@ __device__ void await_emptied(const Work& work, int visit) {
     if (visit >= STAGES) work.stage(visit).emptied.wait(use_of(visit) - 1);
 }
 
-// Where two pieces are more than a ring and the units that normalizers hold, the last units of the next one are loaded
-// into the first stages that this one leaves. All blocks wait for these loads, which would come behind all stores of
-// this piece: so its other units wait until they are there. Before `unit` is normalized.
-__device__ void let_loads_pass(const Work& work, const Turn<>& turn, const Unit& unit) {
-    if constexpr (2 * PIECE > STAGES + HELD) {
+// Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
+// leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
+// until they are there. Before units are normalized, when `left` is the last visit whose stage this warp has left.
+__device__ void let_loads_pass(const Work& work, const Turn<>& turn, int left) {
+    if constexpr (2 * PIECE > STAGES) {
         Turn<> next = turn;
         next.advance();
         const int last = next.visit(PIECE - 1);
-        if (next.exists() && unit.visit > last - STAGES) work.stage(last).full.wait(use_of(last));
+        if (next.exists() && left >= last - STAGES) work.stage(last).full.wait(use_of(last));
     }
 }
 

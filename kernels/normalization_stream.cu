@@ -317,7 +317,7 @@ __device__ void fold_pieces(const Work& work, Parts (&parts)[STAGES], int folder
         const Moments moments = moments_of(sums, shift, work.p);
         Stage& known = outcome(work, turn.number);
         work.fence();
-        if (lane_index() == 0) known.normal[0] = Normal::of(moments, work.p);
+        if (lane_index() == 0) known.normal = Normal::of(moments, work.p);
         arrive_by_warp(known.ready);
         if (lane_index() == 0 && turn.piece == 0 && work.arrays.mean) {
             store_moments(work.group(turn.bundle), moments, work.p);
@@ -435,9 +435,9 @@ __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const Turn<>
         if (k == 0) {
             stage.full.wait(use_of(unit.visit));  // known by now; this wait shows what the copies wrote
             known.ready.wait(use_of(turn.number));
-            let_loads_pass(work, turn, unit);
+            if (2 * PIECE > STAGES + HELD) let_loads_pass(work, turn, unit.visit - 1);
         }
-        const Normal normal = known.normal[0];
+        const Normal normal = known.normal;
         Rows rows;
         take_rows(work, group, unit, first, rows);
         if (k == ROUNDS - 1) arrive_by_warp(stage.emptied);  // the stage need not wait for stores
@@ -456,7 +456,7 @@ __device__ void normalize_units(const Work& work, int normalizer) {
             held.take(work, turn, group, begin);
             Stage& known = outcome(work, turn.number);
             known.ready.wait(use_of(turn.number));
-            held.finish(work, buffer, turn, group, begin, known.normal[0], operands);
+            held.finish(work, buffer, turn, group, begin, known.normal, operands);
         }
 #pragma unroll 1
         for (int i = HELD; i < PIECE; i++) {

@@ -183,6 +183,10 @@ ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
 #: With room for pieces of strips, which are larger, and without clusters.
 STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
 
+#: With a ring of two pieces of strips, and with blocks of so large pieces that normalizers hold only a part of one.
+RING_OF_STRIPS_GPU = STRIPS_GPU._replace(multiprocessors=5, shared_bytes_per_block=140_000)
+LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
+
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
@@ -575,6 +579,8 @@ STRIPS = [
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),
+    normalization("strips round a ring", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU),
+    normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
 ]
 

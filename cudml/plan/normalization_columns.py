@@ -85,7 +85,7 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     """How columns are shared out: whole to a block, or in tiles."""
     size, chunk = groups.source.dtype.itemsize, groups.chunk
     vector = _vector(groups)
-    span = max(1, min(_SPAN_BYTES // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
+    span = _span(_SPAN_BYTES, vector, chunk)
     while span > 1 and groups.length <= span // 2 * chunk:
         span //= 2
     spans = power_of_two(math.ceil(groups.length / (span * chunk)))
@@ -122,7 +122,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
         return None
     size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
     whole_vectors = groups.packed_columns("input", VECTOR_BYTES // size)
-    span = max(1, min(_CLUSTER_SPAN_BYTES // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
+    span = _span(_CLUSTER_SPAN_BYTES, vector, chunk)
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
         chosen = Columns(vector, span, across, _CLUSTER_THREADS[whole_vectors] // across, 1, chunk)
@@ -195,6 +195,11 @@ def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
     dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
     aligned = layout.alignment % VECTOR_BYTES == 0 and chosen.steps * row % VECTOR_BYTES == 0
     return row if dense and aligned and row < _NARROW_ROW_BYTES and groups.count <= chosen.width else 0
+
+
+def _span(nbytes: int, vector: int, chunk: int) -> int:
+    """Chunks of a span of so many bytes."""
+    return max(1, min(nbytes // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
 
 
 def _vector(groups: Groups) -> int:

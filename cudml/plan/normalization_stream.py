@@ -29,19 +29,31 @@ _STAGES_OF_UNITS = 12
 _LEAST_RUN_BYTES = 2048
 
 #: How the line is manned, for groups and for strips: what was the fastest of some dozens on an H200. More folders or
-#: awaiters would ask for so much that the others come late.
+#: awaiters would ask for so much that the others come late. Strips have 16 warps, which leaves their threads registers
+#: for what normalizers hold: with 18 they took up to 10 % longer.
 _ORDINARY_LOADERS, _COPIERS = 8, 2
 _ADDERS, _STRIP_ADDERS = 8, 4
-_FOLDERS, _AWAITERS = 2, 2
-_NORMALIZERS, _STRIP_NORMALIZERS = 8, 6
+_FOLDERS, _STRIP_FOLDERS, _AWAITERS = 2, 1, 1
+_NORMALIZERS, _STRIP_NORMALIZERS = 8, 8
 
 #: Fewer warps have more registers: adders where normalizers hold scale and bias of every element, or loaders are many,
 #: and normalizers unless elements are halves, for which 8 were faster. Normalizers hold the first units of a
 #: piece, so many at most, where the ring cannot hold two pieces.
 _FEW_ADDERS, _FEW_NORMALIZERS, _MOST_HELD = 4, 4, 2
 
-#: Units of a piece of a strip, at least: each column has a sum of its own to publish.
-_LEAST_STRIP_PIECE = 4
+#: What the normalizers of strips hold in registers: half of theirs.
+_HELD_BYTES = 65536
+
+#: A piece of a strip, at least: each column has a sum of its own to publish. If it is larger, and so has to wait for a
+#: part of the next one to be stored, units are smaller: 65536 x 4096 floats took 0.73 ms instead of 0.75.
+_LEAST_STRIP_PIECE_BYTES = 65536
+_STRIP_UNIT_BYTES, _SMALLER_UNIT_BYTES = 16384, 8192
+
+#: What pieces of strips may take of a ring at the most: else three steps are faster.
+_MOST_OF_RING = 2 / 3
+
+#: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory, and another.
+_KNOWN_PIECES = 4
 
 #: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
 #: folders keep up with, larger ones fill the ring too soon. One folder has so many units at a time. Scale and bias of
@@ -92,6 +104,17 @@ class Cut:
     across: int
 
 
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """How strips are cut into pieces and units, of so many steps and bytes, and how many units fit a block."""
+
+    cut: Cut
+    piece: int
+    stages: int
+    steps: int
+    unit_bytes: int
+
+
 def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch for groups whose elements lie side by side; None where the GPU cannot hold one."""
     elements = _UNIT_ROWS * LANES * groups.chunk
@@ -101,7 +124,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     buffers = 0 if packed["OUTPUT_PACKED"] else _NORMALIZERS * LANES * groups.chunk * groups.widest
     normal_bytes = VECTOR_BYTES * math.ceil(4 * groups.normal_words / VECTOR_BYTES)
     beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
-    stages = _stages(device, stage_bytes + beside, buffers)
+    stages = min(_MOST_STAGES, _stages(device, stage_bytes + beside, buffers))
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
     own = groups.has_own_operands
     piece = _piece(cut, 1, stages, device, 1 if own else _BEST_PIECE)
@@ -142,34 +165,43 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     dense = groups.kept.strides["input"][-1] == size
     if vector == 0 or not dense or not copy_bytes or inner % vector:
         return None
-    stage_bytes = _UNIT_ROWS * _ROW_BYTES
-    steps = stage_bytes // (columns * size)
-    stages = _stages(device, stage_bytes + _GATES_BYTES + columns * 4 * groups.normal_words, 0)
-    across = math.ceil(inner / columns)
-    cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
-    piece = _piece(
-        cut, _LEAST_STRIP_PIECE, stages // 2, device
-    )  # of two strips one can wait: else three steps are faster
-    if piece is None:
+    strips = _cut_strips(groups, columns, _STRIP_UNIT_BYTES, device)
+    if strips and strips.piece * _STRIP_UNIT_BYTES > _LEAST_STRIP_PIECE_BYTES:
+        strips = _cut_strips(groups, columns, _SMALLER_UNIT_BYTES, device) or strips
+    if strips is None:
         return None
-    hands = (_COPIERS, max(_STRIP_ADDERS, vector), _FOLDERS, _AWAITERS, _STRIP_NORMALIZERS)
-    ring = Ring(columns, piece, stages, 0, *hands)
+    hands = (_COPIERS, max(_STRIP_ADDERS, vector), _STRIP_FOLDERS, _AWAITERS, _STRIP_NORMALIZERS)
+    held = min(strips.piece, _HELD_BYTES // strips.unit_bytes)
+    ring = Ring(columns, strips.piece, strips.stages, held, *hands)
     constants = {
         **groups.constants(spec),
         "VECTOR": vector,
-        "STEPS": steps,
+        "STEPS": strips.steps,
         "COPY_BYTES": copy_bytes,
         "OUTPUT_PACKED": groups.packed_columns("output", vector),
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
-    shared_bytes = stages * stage_bytes
-    return _plan("strips", groups, spec, device, ring, shared_bytes, cut, constants)
+    shared_bytes = strips.stages * strips.unit_bytes
+    return _plan("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _cut_strips(groups: Groups, columns: int, unit_bytes: int, device: DeviceProperties) -> Strips | None:
+    """None where the GPU cannot hold a strip."""
+    inner, steps = groups.kept.sizes[-1], unit_bytes // (columns * groups.source.dtype.itemsize)
+    normal_bytes = 4 * groups.normal_words
+    known_bytes = _KNOWN_PIECES * (_GATES_BYTES + columns * normal_bytes)
+    stages = _stages(device, unit_bytes + _GATES_BYTES + normal_bytes, known_bytes)
+    across = math.ceil(inner / columns)
+    cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
+    least = _LEAST_STRIP_PIECE_BYTES // unit_bytes
+    piece = _piece(cut, least, int(stages * _MOST_OF_RING), device, least)
+    return Strips(cut, piece, stages, steps, unit_bytes) if piece else None
 
 
 def _stages(device: DeviceProperties, of_stage: int, buffers: int) -> int:
     """As many as there is room for."""
-    return min(_MOST_STAGES, (device.shared_bytes_per_block - buffers - _OTHER_BYTES) // of_stage)
+    return (device.shared_bytes_per_block - buffers - _OTHER_BYTES) // of_stage
 
 
 def _piece(cut: Cut, least: int, stages: int, device: DeviceProperties, best: int = _BEST_PIECE) -> int | None:

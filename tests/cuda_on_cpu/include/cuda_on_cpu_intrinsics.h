@@ -130,7 +130,7 @@ inline void bulk_load_once(void* shared, const void* global, unsigned bytes, Mba
     cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
 }
 inline void bulk_prefetch(const void*, unsigned) {}
-inline void fence_device(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) { __threadfence(where); }
+inline void fence_dependents(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) { __threadfence(where); }
 
 template <typename T>
 void store_streaming(T* address, const T& value) {
