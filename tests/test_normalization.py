@@ -132,6 +132,16 @@ def test_moments_of_long_groups(xp, n):
         check_moments(xp, random(rng, (5, n), np.float32), 1)
 
 
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("length", [1025, 2048, 2049])
+def test_moments_of_columns_that_are_a_tile_of_several_rounds(xp, length):
+    x = random(np.random.default_rng(7), (length, 600), np.float32)
+    with xp.planned_for(multiprocessors=1):
+        mean, var = mean_var(xp.asarray(x), 0)
+    np.testing.assert_allclose(xp.to_numpy(mean), x.mean(0, dtype=np.float64), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(xp.to_numpy(var), x.var(0, dtype=np.float64), rtol=1e-6)
+
+
 def test_moments_without_elements_or_freedom_are_numpys(xp):
     for array in mean_var(xp.asarray(np.ones((3, 0), np.float32)), 1):
         assert np.isnan(xp.to_numpy(array)).tolist() == [True] * 3

@@ -136,7 +136,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
 def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The launches for groups that lie side by side."""
     chosen = columns_of(groups, device)
-    if groups.length <= chosen.tile:
+    if chosen.rounds == 1 and groups.length <= chosen.tile:
         return _one_launch("columns", groups, spec, chosen)
     bundled = plan_bundles(groups, spec, device)
     if bundled is not None:
