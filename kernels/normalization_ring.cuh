@@ -207,18 +207,6 @@ __device__ void open(Stage& stage, unsigned copies, unsigned readers) {
     stage.emptied.init(readers);
 }
 
-// The epoch of the launch, by all threads of the block. Each of its blocks takes a ticket; the last leaves the control
-// word so that the next launch's epochs are greater than those of all turns of this one.
 __device__ unsigned begin_launch(Word* control, const Cut& cut) {
-    __shared__ unsigned epoch;
-    if (threadIdx.x == 0) {
-        const Word first = TicketsFor<Sums>::take_first(control);
-        const unsigned launches = static_cast<unsigned>(first >> 32);
-        const unsigned turns = static_cast<unsigned>((cut.bundles + cut.slots - 1) / cut.slots);
-        const unsigned last = launches > 0xffffffffu - 2 * turns ? 0 : launches + turns;
-        if (static_cast<unsigned>(first) == gridDim.x - 1) store_relaxed(control, static_cast<Word>(last) << 32);
-        epoch = launches + 1;
-    }
-    __syncthreads();
-    return epoch;
+    return begin_launch(control, (cut.bundles + cut.slots - 1) / cut.slots);
 }

@@ -2,25 +2,9 @@
 //
 // Whatever kernels suit the input find the moments of all groups, in a pass that only reads. Then a block takes a tile:
 // columns along the axis that is dense in the input, rows along that of the output, and everything else outside of it.
-//
-// Constants that the plan sets, beside those of normalization.cuh:
-//     INPUT_ACCESS                  how columns are loaded: PACKED or SHIFTED (packs.cuh)
-//     SCALE_ACCESS, BIAS_ACCESS     along rows: PACKED, STRIDED, ONE or NUMBER
-//     OUTPUT_PACKED                 rows of the output begin at multiples of 16 bytes
-//     SCALE_DOWN, BIAS_DOWN         they change from row to row
-//     GROUPS_DOWN, GROUPS_ACROSS    a tile has groups side by side along its columns, its rows, or neither
-//     TILE_HEIGHT, TILE_WIDTH       elements of a column and of a row; a row takes a multiple of 128 bytes
-//     BLOCK                         threads of a block
-//     OUTER_RANK                    axes outside of the tiles, 1 at least
+// The constants are those of normalization_turned.cuh.
 #include "normalization.cuh"
 #include "turned_tiles.cuh"
-
-struct TurnedGeometry {
-    Index groups;
-    Index height, width, tiles_down, tiles_across;  // elements of a column and of a row, and the tiles that take them
-    Index down[ARRAYS], across[ARRAYS];             // strides along columns and rows
-    Axes<OUTER_RANK> outer;
-};
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
@@ -35,40 +19,12 @@ constexpr int GROUPS = GROUPS_DOWN ? TILE_HEIGHT : GROUPS_ACROSS ? TILE_WIDTH : 
 static_assert(LOADS > 0 && STORES > 0 && GROUPS <= BLOCK, "a part for each thread");
 static_assert(BLOCK % (TILE_WIDTH / PACK * 4) == 0, "a thread's parts of rows lie below each other");
 
+#include "normalization_turned.cuh"
+
 using Tile = TurnedTile<Input, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;
 using Column = Values<Input, HIGH>;
 
-// Scale or bias of PACK elements of a row.
-template <typename Stored, int KIND, int ACCESS, bool ALIGNED> struct RowOperand {
-    using Element = typename Select<KIND == OF_ALL, Compute, Stored>::type;
-    Values<Element, PACK> values;
-
-    template <bool WHOLE> __device__ void load(const char* row, double number, Index step, Index first, Index width) {
-        if constexpr (KIND != NONE) {
-            Line<Element, ACCESS, ALIGNED, Index> line = {row, step, Element()};
-            if constexpr (KIND == OF_ALL) line.number = static_cast<Compute>(number);
-            if constexpr (WHOLE) values = line.template whole<PACK>(first);
-            else values = line.template part<PACK>(first, 0, width);
-        }
-    }
-    __device__ Compute at(int i) const {
-        if constexpr (KIND == NONE) return 0;
-        else return widen(convert<Compute>(values.get(i)));
-    }
-};
-
-struct RowOperands {
-    RowOperand<SCALE, HAS_SCALE, SCALE_ACCESS, SCALE_ALIGNED> scale;
-    RowOperand<BIAS, HAS_BIAS, BIAS_ACCESS, BIAS_ALIGNED> bias;
-};
-
-// A block's part of the arrays, from the first element of its tile on. WHOLE ones can be loaded and stored in packs.
-struct Block {
-    const Arrays& arrays;
-    const TurnedGeometry& g;
-    const Parameters& p;
-    Index height, width;  // from there on
-
+struct Block : PartOfArrays {
     template <bool WHOLE> __device__ void load_columns(const Spot& at, Column (&columns)[WIDE]) const {
 #pragma unroll
         for (int c = 0; c < WIDE; c++) {
@@ -107,38 +63,8 @@ struct Block {
         normalizers[thread] = Normalizer<Compute>::of(moments, p);
     }
 
-    template <bool WHOLE> __device__ void load_operands(Index i, Index j, RowOperands& operands) const {
-        const char *scale = arrays.scale + i * g.down[OF_SCALE], *bias = arrays.bias + i * g.down[OF_BIAS];
-        operands.scale.template load<WHOLE>(scale, arrays.scale_number, g.across[OF_SCALE], j, width);
-        operands.bias.template load<WHOLE>(bias, arrays.bias_number, g.across[OF_BIAS], j, width);
-    }
-
-    __device__ Pack<Output, PACK> results(const Values<Input, PACK>& x, const Normalizer<Compute> (&normalizer)[PACK],
-                                          const RowOperands& operands) const {
-        Compute y[PACK];
-#pragma unroll
-        for (int v = 0; v < PACK; v++) {
-            const Compute normal = normalizer[v].apply(widen(convert<Compute>(x.get(v))));
-            y[v] = activated(normal, operands.scale.at(v), operands.bias.at(v), p);
-        }
-        return pack_of<Output>(y);
-    }
-
-    template <bool WHOLE> __device__ void store(Index i, Index j, const Pack<Output, PACK>& result) const {
-        char* to = arrays.output + i * g.down[OF_OUTPUT] + j * static_cast<Index>(sizeof(Output));
-        if constexpr (WHOLE && OUTPUT_PACKED) {
-            *reinterpret_cast<Pack<Output, PACK>*>(to) = result;
-        } else {
-#pragma unroll
-            for (int v = 0; v < PACK; v++) {
-                if (WHOLE || (i < height && j + v < width)) reinterpret_cast<Output*>(to)[v] = result.element[v];
-            }
-        }
-    }
-
     // The parts of a thread lie below each other.
     template <bool WHOLE> __device__ void write(Tile& tile, Normalizer<Compute> (&normalizers)[GROUPS]) const {
-        constexpr bool OPERANDS_DIFFER = SCALE_DOWN || BIAS_DOWN;
         const Spot at(threadIdx.x, TILE_WIDTH / PACK);
         const int j = at.along * PACK;
         RowOperands operands;
@@ -175,7 +101,7 @@ apply_turned(const char* input, char* output, const char* scale, const char* bia
 #pragma unroll
     for (int a = 0; a < ARRAYS; a++) first.of[a] += row * g.down[a] + column * g.across[a];
     const Arrays all = {input, output, scale, bias, scale_number, bias_number, moments, nullptr}, arrays = all.at(first);
-    const Block block = {arrays, g, p, g.height - row, g.width - column};
+    const Block block = {{arrays, g, p, g.height - row, g.width - column}};
     if (is_inside(row, TILE_HEIGHT, margin_of<Input>(INPUT_ACCESS), g.height) &&
         is_inside(column, TILE_WIDTH, 0, g.width)) {
         block.write<true>(tile, normalizers);

@@ -101,3 +101,18 @@ __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], uns
         item[i] = from[i] ? words.item : nothing;
     }
 }
+
+// The epoch of the launch, by all threads of the block, where blocks take no tickets for their work. Each takes one
+// here; the last leaves the control word so that the next launch's epochs are greater than those of all turns of this.
+__device__ inline unsigned begin_launch(Word* control, Index most_turns) {
+    __shared__ unsigned epoch;
+    if (threadIdx.x == 0) {
+        const Word first = atomicAdd(control, Word(1));
+        const unsigned launches = static_cast<unsigned>(first >> 32), turns = static_cast<unsigned>(most_turns);
+        const unsigned last = launches > 0xffffffffu - 2 * turns ? 0 : launches + turns;
+        if (static_cast<unsigned>(first) == gridDim.x - 1) store_relaxed(control, static_cast<Word>(last) << 32);
+        epoch = launches + 1;
+    }
+    __syncthreads();
+    return epoch;
+}

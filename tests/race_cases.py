@@ -197,6 +197,9 @@ COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
 
+#: With room for a team of three blocks that hold tiles.
+ONE_TEAM = SMALL_GPU._replace(multiprocessors=1)
+
 #: With so many that two tiles are linked in four parts each, three and four tiles in two.
 PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)
 
@@ -563,6 +566,7 @@ STREAMS = [
     normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines"),
     normalization("stream of padded halves", (120, 2, 150), np.float16, (0, 2), "padded lines"),
     normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
+    normalization("stream by elements", (3, 17_000), np.float32, (1,), "every second", device=STRIPS_GPU),
     normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
     affine("batch norm in a stream", (39, 3, 1024), "batch_norm"),
     affine(
@@ -609,7 +613,7 @@ BUNDLES = [
 ]
 
 
-def turned_batch_norm(name: str, shape: tuple[int, ...]) -> Call:
+def turned_batch_norm(name: str, shape: tuple[int, ...], device: DeviceProperties) -> Call:
     """Channels last in memory, channels first in the output; the statistics too."""
     x = floats(shape, np.float32)
     axes, over = (0, 2), (1, -1, 1)
@@ -624,7 +628,7 @@ def turned_batch_norm(name: str, shape: tuple[int, ...]) -> Call:
         y = normalized(x, axes) * scale.reshape(over) + bias.reshape(over)
         return y, x.mean(axes, dtype=np.float64), x.var(axes, dtype=np.float64)
 
-    return Call(name, compute, expected, 2e-5, TINY_GPU)
+    return Call(name, compute, expected, 2e-5, device)
 
 
 TURNED = [
@@ -633,7 +637,17 @@ TURNED = [
     normalization("turned halves", (131, 140), np.float16, (1,), "transposed", "contiguous", TINY_GPU),
     normalization("turned doubles", (70, 40), np.float64, (0, 1), "contiguous", "transposed", TINY_GPU),
     normalization("turned from anywhere", (130, 70), np.float32, (0,), "offset by an element", "transposed", TINY_GPU),
-    turned_batch_norm("turned batch norm", (3, 20, 90)),
+    turned_batch_norm("turned batch norm", (3, 20, 90), TINY_GPU),
+]
+
+HELD = [
+    normalization("held", (290, 1200), np.float32, (1,), "transposed", "contiguous", ONE_TEAM, again=True),
+    normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
+    normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_TEAM),
+    normalization("held doubles", (70, 900), np.float64, (1,), "transposed", "contiguous"),
+    normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_TEAM),
+    normalization("held by one block each", (3, 200, 40), np.float32, (1,), "contiguous", "rolled axes", ONE_TEAM),
+    turned_batch_norm("held batch norm", (1, 40, 800), ONE_TEAM),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -875,6 +889,7 @@ CALLS: list[Call] = [
     *CLUSTERS,
     *BUNDLES,
     *TURNED,
+    *HELD,
     *MODULI,
 ]
 CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}

@@ -109,9 +109,10 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
     for shape, axis in itertools.product(((40, 64), (40, 1000), (3, 90_000), (20_000, 600)), (0, 1)):
         source, moment = dense(shape, F32), dense((1, shape[1]) if axis == 0 else (shape[0], 1), F32)
         yield make_plan(Moments((axis,)), {"input": source, "mean": moment, "variance": moment}, device)
-    for dtype, axis in itertools.product([np.dtype(bool), INTEGERS[1], *FLOATS], (0, 1)):
+    for dtype, axis, whole in itertools.product([np.dtype(bool), INTEGERS[1], *FLOATS], (0, 1), (False, True)):
         shape = (900, 900)
-        source = ArrayLayout(shape, (dtype.itemsize, 901 * dtype.itemsize), dtype, dtype.itemsize)
+        stride, alignment = (904 * dtype.itemsize, 16) if whole else (901 * dtype.itemsize, dtype.itemsize)
+        source = ArrayLayout(shape, (dtype.itemsize, stride), dtype, alignment)
         target = dense(shape, dtype if dtype in FLOATS else FLOATS[3])
         moment = dense((1, 900) if axis == 0 else (900, 1), target.dtype)
         arrays = {"input": source, "output": target, "scale": dense((900,), FLOATS[0]), "bias": FLOATS[3]}

@@ -609,6 +609,8 @@ TURNED = {
     "channels last": ((3, 5, 20, 48), (1, 2), "rolled axes", "contiguous"),
     "long groups": ((2100, 70), (0,), "transposed", "contiguous"),
     "groups outside of tiles": ((40, 2, 50), (1,), "transposed", "contiguous"),
+    "held": ((230, 790), (1,), "transposed", "contiguous"),
+    "held short groups": ((3, 100, 390), (1,), "contiguous", "rolled axes"),
 }
 
 
@@ -630,14 +632,15 @@ def test_turned_layouts_give_the_same_bits(xp, turned, dtype):
 
 
 @pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtypes", list(itertools.permutations(FLOATS, 2)), ids=str)
-def test_turned_layouts_of_other_dtypes(xp, dtypes):
+def test_turned_layouts_of_other_dtypes(xp, dtypes, axis):
     dtype, out_dtype = dtypes
-    x = random(np.random.default_rng(38), (131, 150), dtype)
-    expected = mean_variance_normalization(xp.asarray(x), axes=1, out=xp.asarray(np.empty(x.shape, out_dtype)))
+    x = random(np.random.default_rng(38), (131, 200), dtype)
+    expected = mean_variance_normalization(xp.asarray(x), axes=axis, out=xp.asarray(np.empty(x.shape, out_dtype)))
     out = Poisoned(xp, x.shape, out_dtype)
-    with xp.planned_for(multiprocessors=2):
-        mean_variance_normalization(place(xp, x, "transposed"), axes=1, out=out.array)
+    with xp.planned_for(multiprocessors=1):
+        mean_variance_normalization(place(xp, x, "transposed"), axes=axis, out=out.array)
     assert_same_bits(out.read(), xp.to_numpy(expected))
 
 
@@ -658,6 +661,22 @@ def test_scale_and_bias_of_turned_layouts(xp, scale_shape, pattern):
                 place(xp, x, "transposed"), placed, place(xp, bias, pattern), axes=axes, out=out.array
             )
         assert_same_bits(out.read(), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("scale_shape", [None, (), (200,), (70, 1), (70, 200), (1, 1, 200), (3, 70, 200)], ids=str)
+@pytest.mark.parametrize("pattern", ["contiguous", "transposed", "offset by a byte"])
+def test_scale_and_bias_of_held_tiles(xp, scale_shape, pattern):
+    rng = np.random.default_rng(45)
+    x, bias = random(rng, (3, 70, 200), np.float32), random(rng, (70, 1), np.float32)
+    scale = None if scale_shape is None else random(rng, scale_shape, np.float16)
+    expected = mean_variance_normalization(xp.asarray(x), on(xp, scale), xp.asarray(bias), axes=2)
+    turned = xp.asarray(np.ascontiguousarray(x.transpose(0, 2, 1))).transpose(0, 2, 1)
+    out = Poisoned(xp, x.shape, np.float32)
+    with xp.planned_for(multiprocessors=1):
+        placed = None if scale is None else place(xp, scale, pattern)
+        mean_variance_normalization(turned, placed, place(xp, bias, pattern), axes=2, out=out.array)
+    assert_same_bits(out.read(), xp.to_numpy(expected))
 
 
 @pytest.mark.backend("cuda", "emulated")

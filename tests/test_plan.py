@@ -383,10 +383,21 @@ def test_kernels_of_a_normalization(shape, axes, expected):
     assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
 
 
+def test_streams_of_every_second_element_are_copied_with_the_others():
+    def found(row, alignment, device=H200):
+        source = ArrayLayout((100, 20_000), (row, 8), F32, alignment)
+        plan = make_plan(Normalization((1,)), {"input": source, "output": layout((100, 20_000))}, device)
+        return tuple(constants(plan)[name] for name in ("BULK", "SPREAD"))
+
+    assert found(160_000, 16) == ("1", "2")
+    assert found(160_004, 16) == found(160_000, 4) == ("0", "1")
+    assert found(160_000, 16, H200._replace(compute_capability=(8, 0))) == ("0", "1")
+
+
 @pytest.mark.parametrize(
     ("shape", "axes", "expected"),
     [
-        ((65536, 4096), (1,), ["sum_columns", "finish_columns", "apply_turned"]),
+        ((65536, 4096), (1,), ["normalize_held"]),
         ((65536, 4096), (0,), ["sum_lines", "finish_lines", "apply_turned"]),
         ((4096, 1024), (0,), ["normalize_lines", "apply_turned"]),
         ((4096, 8), (0,), ["normalize_lines"]),

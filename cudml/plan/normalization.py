@@ -9,6 +9,7 @@ from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_columns import plan_columns
+from cudml.plan.normalization_held import plan_held
 from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
 from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.normalization_turned import plan_turned
@@ -61,6 +62,9 @@ def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DevicePr
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
     groups = Groups.of(spec.axes, arrays)
+    held = plan_held(groups, spec, device)
+    if held is not None:
+        return held
     turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
     return turned or _plan(groups, spec, device)
 

@@ -18,7 +18,7 @@ from cudml.plan.normalization_steps import operand_arguments, parameters
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
 
-_BLOCK = 256
+BLOCK = 256
 
 #: Height and width of a tile by the bytes of the input's elements. Others were tried for float32 only: on an H200
 #: 64 x 64 reaches 63.7 % of copy speed, 128 x 64 and 64 x 128 up to half a point less.
@@ -40,6 +40,8 @@ class Turned:
     high: int
     """Along which the input is dense; the output is along the last one."""
     groups: Groups
+    tile: tuple[int, int]
+    """Height and width."""
 
     @classmethod
     def of(cls, groups: Groups, moments: ArrayLayout) -> Turned | None:
@@ -62,7 +64,7 @@ class Turned:
         own_of_each = axes.strides["mean"][high] != 0 and axes.strides["mean"][last] != 0
         if min(axes.sizes[high], axes.sizes[last]) < _LEAST_TURNED or high == last or own_of_each:
             return None
-        return cls(axes, high, groups)
+        return cls(axes, high, groups, _TILES[source.dtype.itemsize])
 
     @property
     def outer(self) -> JointAxes:
@@ -71,10 +73,6 @@ class Turned:
         sizes = tuple(self.axes.sizes[i] for i in places) or (1,)
         strides = {name: tuple(s[i] for i in places) or (0,) for name, s in self.axes.strides.items()}
         return JointAxes(sizes, strides)
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        return _TILES[self.groups.source.dtype.itemsize]
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -91,7 +89,7 @@ class Turned:
 
     @property
     def geometry(self) -> Struct:
-        """kernels/normalization_turned.cu: struct TurnedGeometry."""
+        """kernels/normalization_turned.cuh: struct TurnedGeometry."""
         down, across = (
             tuple(self.axes.strides[name][axis] if name in self.axes.strides else 0 for name in ARRAYS)
             for axis in (self.high, -1)
@@ -136,7 +134,7 @@ class Turned:
             "GROUPS_ACROSS": self.axes.strides["mean"][-1] != 0,
             "TILE_HEIGHT": self.tile[0],
             "TILE_WIDTH": self.tile[1],
-            "BLOCK": _BLOCK,
+            "BLOCK": BLOCK,
             "OUTER_RANK": len(self.outer.sizes),
         }
 
@@ -146,7 +144,7 @@ def plan_turned(
 ) -> Plan | None:
     """The launches where the input is dense along another axis than the output, else None; `plan_groups` plans those
     that find moments."""
-    moments = _moments_of(groups, spec)
+    moments = moments_of(groups, spec)
     turned = Turned.of(groups, moments)
     if turned is None or turned.blocks < (0 if groups.are_columns else _LEAST_TILES * device.multiprocessors):
         return None
@@ -162,7 +160,7 @@ def plan_turned(
     return replace(statistics, launches=found, workspace_bytes=nbytes, then=_apply(turned, spec, place))
 
 
-def _moments_of(groups: Groups, spec: Normalization) -> ArrayLayout:
+def moments_of(groups: Groups, spec: Normalization) -> ArrayLayout:
     """Of all groups, in C order."""
     shape = tuple(1 if axis in spec.axes else size for axis, size in enumerate(groups.source.shape))
     strides = tuple(math.prod(shape[axis + 1 :]) * MOMENTS.itemsize for axis in range(len(shape)))
@@ -173,8 +171,8 @@ def _apply(turned: Turned, spec: Normalization, moments: Workspace) -> Plan:
     groups = turned.groups
     handed_on = (turned.geometry, parameters(groups, spec))
     arrays = (Pointer("input"), Pointer("output"), *operand_arguments())
-    launches = [Launch("apply_turned", turned.blocks, _BLOCK, (*arrays, moments, *handed_on))]
+    launches = [Launch("apply_turned", turned.blocks, BLOCK, (*arrays, moments, *handed_on))]
     if groups.has("mean"):
         stored = (moments, Pointer("mean"), Pointer("variance"), *handed_on)
-        launches.append(Launch("store_statistics", -(-groups.count // _BLOCK), _BLOCK, stored))
+        launches.append(Launch("store_statistics", -(-groups.count // BLOCK), BLOCK, stored))
     return Plan("normalization_turned.cu", constants_of(**turned.constants(spec)), tuple(launches))
