@@ -250,7 +250,7 @@ normalize_held(const char* input, char* output, const char* scale, const char* b
         Offsets first = g.outer.offsets(outer);
 #pragma unroll
         for (int a = 0; a < ARRAYS; a++) first.of[a] += row * g.down[a];
-        const Bundle bundle = {input + first.of[OF_INPUT], control + 1 + slot * teams.tiles * GROUPS * words_of<Sums>,
+        const Bundle bundle = {input + first.of[OF_INPUT], control + SECTOR + slot * teams.tiles * GROUPS * words_of<Sums>,
                                epoch + static_cast<unsigned>(turn), teams.tiles};
 #pragma unroll
         for (int a = 0; a < ARRAYS; a++) first.of[a] += column * g.across[a];

@@ -42,8 +42,6 @@
 using Gate = HardwareGate;
 using Normal = Normalizer<Compute>;
 
-constexpr int SECTOR = 4;  // words: where the sums begin, behind the control word
-
 struct Cut {
     Index bundles, pieces;  // pieces of a bundle
     Index slots;            // bundles whose sums have room

@@ -205,9 +205,9 @@ __device__ void add_units(const Work& work, Parts (&parts)[STAGES], int adder) {
             const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
             Parts& left = parts[unit.visit % STAGES];
             work.stage(unit.visit).full.wait(use_of(unit.visit));
-            const bool whole = unit.count == UNIT;
-            const Sums part = whole ? part_of<true>(from, adder, unit.count, shift)
-                                    : part_of<false>(from, adder, unit.count, shift);
+            Sums part = {};
+            if (unit.count == UNIT) part = part_of<true>(from, adder, unit.count, shift);
+            else if constexpr (ENDS != WHOLE) part = part_of<false>(from, adder, unit.count, shift);
             if (lane_index() == 0) left.of[adder] = part;
             if (lane_index() == 0 && adder == 0) left.shift = shift.value;
             arrive_by_warp(left.summed);
@@ -385,13 +385,13 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
 __device__ void take_rows(const Work& work, const Arrays& group, const Unit& unit, int first, Rows& rows) {
     const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
     if (unit.count == UNIT) load_rows<true>(from, unit, first, rows);
-    else load_rows<false>(from, unit, first, rows);
+    else if constexpr (ENDS != WHOLE) load_rows<false>(from, unit, first, rows);
 }
 
 __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,
                             const Rows& rows, const Normal& normal, const RowOperands& operands) {
     if (unit.count == UNIT) store_rows<true>(work, buffer, group, unit, first, rows, normal, operands);
-    else store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
+    else if constexpr (ENDS != WHOLE) store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
 }
 
 // The first units of a piece, which stay in registers, so that their stages are free before the group is known.

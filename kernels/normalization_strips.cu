@@ -78,23 +78,35 @@ constexpr int TEAM = COLUMNS / LANES, TEAMS = ADDERS / TEAM;
 
 static_assert(ADDERS % TEAM == 0, "teams are whole");
 
-// The sums of a column in COUNT chunks of a unit, all of which exist if it is WHOLE. Without a loop, so that some are
-// loaded and converted while others are added up: the last 64 rows took 0.9 us on an H200, and 1.7 in rounds of four.
-template <bool WHOLE, int COUNT = STEPS / CHUNK>
-__device__ Sums sum_of_column(const char* data, int count, const Shift& shift, int first = 0) {
-    if constexpr (COUNT > 1) {
-        const Sums left = sum_of_column<WHOLE, COUNT / 2>(data, count, shift, first);
-        return combine(left, sum_of_column<WHOLE, COUNT / 2>(data, count, shift, first + COUNT / 2));
-    } else {
-        Pack<Input, CHUNK> chunk;
+constexpr int CHUNKS = STEPS / CHUNK;
+
+// The sums of a column in one chunk of a unit, all of which exists if it is WHOLE.
+template <bool WHOLE> __device__ Sums sum_of_chunk(const char* data, int count, const Shift& shift, int number) {
+    Pack<Input, CHUNK> chunk;
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            const int step = first * CHUNK + j;
-            chunk.element[j] = shift.element;
-            if (WHOLE || step < count) chunk.element[j] = *reinterpret_cast<const Input*>(data + step * PITCH);
-        }
-        return sum_of(chunk, shift.value);
+    for (int j = 0; j < CHUNK; j++) {
+        const int step = number * CHUNK + j;
+        chunk.element[j] = shift.element;
+        if (WHOLE || step < count) chunk.element[j] = *reinterpret_cast<const Input*>(data + step * PITCH);
     }
+    return sum_of(chunk, shift.value);
+}
+
+// In COUNT chunks of a whole unit. Without a loop, so that some are loaded and converted while others are added up: the
+// last 64 rows took 0.9 us on an H200, and 1.7 in rounds of four.
+template <int COUNT = CHUNKS> __device__ Sums sum_of_whole(const char* data, const Shift& shift, int first = 0) {
+    if constexpr (COUNT == 1) return sum_of_chunk<true>(data, STEPS, shift, first);
+    else return combine(sum_of_whole<COUNT / 2>(data, shift, first), sum_of_whole<COUNT / 2>(data, shift, first + COUNT / 2));
+}
+
+// In a unit that may end early. In a loop, as there are few of them: without, it is a fourth of the time to compile.
+__device__ Sums sum_of_column(const char* data, int count, const Shift& shift) {
+    if (count == STEPS) return sum_of_whole(data, shift);
+    SerialPrefix<Sums> over_chunks;
+    Sums total = {};
+#pragma unroll 1
+    for (int i = 0; i < CHUNKS; i++) total = over_chunks.next(i, sum_of_chunk<false>(data, count, shift, i));
+    return total;
 }
 
 __device__ Input first_element(const Work& work, const Turn<>& turn, int team, int column) {
@@ -125,8 +137,7 @@ __device__ void add_units(const Work& work, AllKnown& known, int adder) {
             }
             const char* data = work.data(unit.visit) + column * SIZE;
             const int count = exists ? unit.count : 0;
-            total = over_units.next(i, count == STEPS ? sum_of_column<true>(data, count, shift)
-                                                      : sum_of_column<false>(data, count, shift));
+            total = over_units.next(i, sum_of_column(data, count, shift));
             if (i == PIECE - 1 && exists) {
                 work.fence();
                 publish(slot.sums(column, turn.piece), total, slot.epoch, slot.sums_apart);

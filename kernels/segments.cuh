@@ -69,11 +69,10 @@ struct Heads {
         Index bit[HEADS_AT_ONCE];
         load(segments, begin, first + lane_index(), LANES, bit);
         const bool begins_before = first == bracket.low || shuffle(bit[0], 0) < 0;
-        if (begins_before && shuffle(bit[HEADS_AT_ONCE - 1], LANES - 1) >= 0) {
-            if (set(bit)) mark_from(segments, begin, first + HEADS_AT_ONCE * LANES, 0, 1);
-        } else {
-            mark_from(segments, begin, segments.first_from(begin, bracket), 0, 1);
-        }
+        const bool is_among_them = begins_before && shuffle(bit[HEADS_AT_ONCE - 1], LANES - 1) >= 0;
+        if (is_among_them && !set(bit)) return;
+        const Index next = is_among_them ? first + HEADS_AT_ONCE * LANES : segments.first_from(begin, bracket);
+        mark_from(segments, begin, next, 0, 1);
     }
 
   private:

@@ -17,6 +17,10 @@ using Word = unsigned long long;
 
 template <typename Item> constexpr int words_of = (sizeof(Item) + 3) / 4;
 
+// Words of what memory moves at least. Aggregates of which warps read many side by side begin one behind the control
+// word.
+constexpr int SECTOR = 4;
+
 template <typename Item> struct TicketsFor {
     Word* control;
     Word first;  // what this block's first ticket came with

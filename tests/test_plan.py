@@ -383,17 +383,6 @@ def test_kernels_of_a_normalization(shape, axes, expected):
     assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
 
 
-def test_streams_of_every_second_element_are_copied_with_the_others():
-    def found(row, alignment, device=H200):
-        source = ArrayLayout((100, 20_000), (row, 8), F32, alignment)
-        plan = make_plan(Normalization((1,)), {"input": source, "output": layout((100, 20_000))}, device)
-        return tuple(constants(plan)[name] for name in ("BULK", "SPREAD"))
-
-    assert found(160_000, 16) == ("1", "2")
-    assert found(160_004, 16) == found(160_000, 4) == ("0", "1")
-    assert found(160_000, 16, H200._replace(compute_capability=(8, 0))) == ("0", "1")
-
-
 @pytest.mark.parametrize(
     ("shape", "axes", "expected"),
     [
@@ -430,7 +419,7 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
     bundles, pieces, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
     piece = int(constants(plan)["PIECE"])
     turns = 2 * math.ceil((stages + held) / piece) + 1
-    assert held < piece
+    assert held <= piece
     assert launch.cooperative
     assert launch.grid <= H200.multiprocessors
     assert piece * math.ceil(pieces / launch.grid) <= stages

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
-from cudml.plan.normalization_steps import array_arguments, parameters
+from cudml.plan.normalization_steps import SUMS_BYTES, array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
@@ -32,8 +32,8 @@ _THREADS, _MOST_THREADS, _MOST_RESIDENT = 1024, 512, 8
 #: Chunks that a warp adds up at a time: kernels/normalization_bundles.cu, UNIT.
 _UNIT_ROWS, _MOST_GROUPS_OF_ROW = 4, 8
 
-#: Shared memory of a block beside the bundle: what the system takes, and the sums of a unit.
-_RESERVED_BYTES, _SUMS_BYTES = 1024, 16
+#: Shared memory of a block that the system takes.
+_RESERVED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Bundle:
 
     def resident(self, groups: Groups, device: DeviceProperties) -> int:
         """Bundles that fit a multiprocessor."""
-        sums_bytes = self.count * (self.units(groups) * _SUMS_BYTES + 4 * groups.normal_words)
+        sums_bytes = self.count * (self.units(groups) * SUMS_BYTES + 4 * groups.normal_words)
         block_bytes = self.bytes(groups) + sums_bytes + _RESERVED_BYTES
         return min(device.shared_bytes_per_multiprocessor // block_bytes, _MOST_RESIDENT)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
-from cudml.plan.normalization_steps import array_arguments, parameters
+from cudml.plan.normalization_steps import SECTOR_WORDS, SUMS_BYTES, SUMS_WORDS, array_arguments, parameters
 from cudml.plan.normalization_turned import BLOCK, Turned, moments_of
 from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
 from cudml.plan.spec import Normalization
@@ -34,8 +34,6 @@ _MOST_TILES = {2: 8, 4: 16, 8: 8}
 #: 11.0. And the part of its tiles that a group fills at least: a block that holds nothing waits all the same.
 _LEAST_TILES, _LEAST_PART = 1.9, 3 / 4
 
-_SUMS_BYTES, _SUMS_WORDS = 16, 4  # of kernels/normalization.cuh: struct Sums
-
 
 def plan_held(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch that reads the input once; None where something else is faster."""
@@ -54,7 +52,7 @@ def plan_held(groups: Groups, spec: Normalization, device: DeviceProperties) -> 
     if not is_filled or bundles * across < _LEAST_TILES * device.multiprocessors:
         return None
     teams = min(bundles, blocks // across)
-    words = 1 + 2 * teams * across * turned.tile[0] * _SUMS_WORDS
+    words = SECTOR_WORDS + 2 * teams * across * turned.tile[0] * SUMS_WORDS
     handed_on = (turned.geometry, parameters(groups, spec), Struct((bundles, across, teams), turned.index))
     arguments = (*array_arguments(), Scratch(), *handed_on)
     launch = Launch("normalize_held", teams * across, BLOCK, arguments, _TILE_BYTES, cooperative=True)
@@ -78,6 +76,6 @@ def _tile(groups: Groups) -> tuple[int, int]:
 def _resident(turned: Turned, device: DeviceProperties) -> int:
     """Blocks that fit a multiprocessor, each with a tile and kernels/normalization_held.cu: struct Shared."""
     groups, size = turned.groups, turned.groups.source.dtype.itemsize
-    sums = BLOCK * max(1, 4 // size) * _SUMS_BYTES
+    sums = BLOCK * max(1, 4 // size) * SUMS_BYTES
     shared = sums + turned.tile[0] * (4 * groups.normal_words + size) + VECTOR_BYTES
     return min(_MOST_RESIDENT, device.shared_bytes_per_multiprocessor // (_TILE_BYTES + shared + _KEPT_BYTES))

@@ -19,7 +19,8 @@ _MOST_THREADS = 1024
 #: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
 _LEAST_TILES = 16
 
-_SUMS_BYTES = 16  # kernels/normalization.cuh: struct Sums
+SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in words as it is published
+SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
 _NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
 
 
@@ -63,7 +64,7 @@ def three_steps(
     kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, blocks: int
 ) -> Plan:
     """The sums of all tiles, the statistics of all groups, and every tile again."""
-    sums, normalizers = Workspace(0), Workspace(groups.count * groups.tiles * _SUMS_BYTES)
+    sums, normalizers = Workspace(0), Workspace(groups.count * groups.tiles * SUMS_BYTES)
     source, geometry, numbers = Pointer("input"), groups.geometry, parameters(groups, spec)
     finishers = min(_MOST_THREADS, power_of_two(math.ceil(groups.tiles / _TILES_OF_THREAD)))
     threads = max(256, finishers)

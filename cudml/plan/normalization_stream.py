@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES
-from cudml.plan.normalization_steps import array_arguments, parameters
+from cudml.plan.normalization_steps import SECTOR_WORDS, SUMS_BYTES, SUMS_WORDS, array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
 from cudml.plan.spec import Normalization
 
@@ -69,9 +69,8 @@ _MOST_IDLE = 1 / 32
 #: The part of all blocks that has to be busy so that none needs two pieces of a bundle.
 _LEAST_BUSY = 0.9
 
-#: Shared memory: of a stage the gates, what adders leave of it, and everything else of a block.
+#: Shared memory: of a stage the gates, what adders leave of it beside sums, and everything else of a block.
 _GATES_BYTES, _SHIFT_BYTES, _OTHER_BYTES = 32, 16, 160
-_SUMS_BYTES, _SUMS_WORDS, _SECTOR_WORDS = 16, 4, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     stage_bytes = _UNIT_ROWS * _ROW_BYTES + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
     buffers = 0 if packed["OUTPUT_PACKED"] else _NORMALIZERS * LANES * groups.chunk * groups.widest
     normal_bytes = VECTOR_BYTES * math.ceil(4 * groups.normal_words / VECTOR_BYTES)
-    beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * _SUMS_BYTES
+    beside = _GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * SUMS_BYTES
     stages = min(_MOST_STAGES, _stages(device, stage_bytes + beside, buffers))
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
     own = groups.has_own_operands
@@ -252,9 +251,8 @@ def _plan(
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
     slots = _slots(cut, pieces, blocks, ring)
-    words = _SECTOR_WORDS + slots * ring.columns * (
-        pieces * _SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
-    )
+    of_column = pieces * SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
+    words = SECTOR_WORDS + slots * ring.columns * of_column
     counts = (
         words,
         cut.bundles * pieces + blocks * ring.stages,
