@@ -176,7 +176,7 @@ MUTANTS = [
     Mutant("stage of a group filled at once", "normalization_ring.cuh", "stream of more groups than slots", ALL,
            "[-if (visit >= STAGES) -]{+if (false) +}work.stage(visit).emptied"),
     Mutant("unit added up before it is there", "normalization_stream.cu", "stream", ALL,
-           "[-work.stage(unit.visit).full.wait(use_of(unit.visit));\n            -]const bool whole"),
+           "[-work.stage(unit.visit).full.wait(use_of(unit.visit));\n            -]Sums part"),
     Mutant("column folded before all blocks have summed", "normalization_ring.cuh", "strips", ALL,
            "[-await(from, sums, slot.epoch, Sums{}, slot.sums_apart);-]{+for (auto& s : sums) s = Sums{};+}"),
     Mutant("unit normalized before all blocks have summed", "normalization_stream.cu", "stream", ALL,

@@ -54,7 +54,7 @@ def compile_cubin(name: str, constants: Constants, architecture: str) -> tuple[b
     )
     try:
         options = compile_options(constants, architecture)
-        if nvrtc_version() >= _KNOWS_MINIMAL:
+        if nvrtc.getVersion() >= _KNOWS_MINIMAL:
             options += (_MINIMAL,)
         try:
             nvrtc.compileProgram(program, options)
