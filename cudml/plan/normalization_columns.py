@@ -10,7 +10,7 @@ from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
-from cudml.plan.normalization_stream import plan_strips
+from cudml.plan.normalization_strips import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 

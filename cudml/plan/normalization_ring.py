@@ -1,0 +1,135 @@
+"""What the plans share of normalizations that read large groups once: kernels/normalization_ring.cuh.
+
+The blocks of the whole GPU hold a group, or a strip of neighbouring columns, until its statistics are known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.groups import Groups
+from cudml.plan.normalization_steps import SECTOR_WORDS, SUMS_WORDS, array_arguments, parameters
+from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
+from cudml.plan.spec import Normalization
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+#: A unit, a stage of the ring, at the most.
+UNIT_BYTES = 16384
+
+#: Shared memory: the gates of a stage, and everything else of a block.
+GATES_BYTES, _OTHER_BYTES = 32, 160
+
+#: The part of all blocks that may as well be idle: fewer and larger pieces are worth that.
+_MOST_IDLE = 1 / 32
+
+#: The part of all blocks that has to be busy so that none needs two pieces of a bundle.
+_LEAST_BUSY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """How an assembly line is manned and fed: the constants of kernels/normalization_ring.cuh."""
+
+    columns: int
+    piece: int
+    stages: int
+    held: int
+    loaders: int
+    adders: int
+    folders: int
+    awaiters: int
+    normalizers: int
+
+    @property
+    def threads(self) -> int:
+        publishers = 1 if self.columns == 1 else 0
+        return LANES * (self.loaders + self.adders + publishers + self.folders + self.awaiters + self.normalizers)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How groups are bundled and cut: kernels/normalization_ring.cuh: struct Cut."""
+
+    bundles: int
+    units: int
+    inner: int
+    across: int
+
+
+def stages_of(device: DeviceProperties, of_stage: int, buffers: int) -> int:
+    """As many as there is room for."""
+    return (device.shared_bytes_per_block - buffers - _OTHER_BYTES) // of_stage
+
+
+def piece_of(cut: Cut, least: int, stages: int, best: int, device: DeviceProperties) -> int | None:
+    """Units of a piece: those that leave nearly no block idle, and none with two pieces of a bundle if that can be; of
+    several such numbers the one nearest to `best`."""
+    blocks = device.multiprocessors
+
+    def merit(piece: int) -> tuple[bool, float, float, int]:
+        pieces = math.ceil(cut.units / piece)
+        busy = _blocks(cut, pieces, device) / blocks * cut.units / (pieces * piece)
+        farness = abs(math.log2(piece / best))
+        return pieces <= blocks and busy >= _LEAST_BUSY, min(busy, 1 - _MOST_IDLE), -farness, -piece
+
+    sizes = [
+        2**i for i in range(5) if 2**i >= least and 2**i * math.ceil(math.ceil(cut.units / 2**i) / blocks) <= stages
+    ]
+    return max(sizes, key=merit) if stages >= 2 and sizes else None
+
+
+def plan_ring(
+    kind: str,
+    groups: Groups,
+    spec: Normalization,
+    device: DeviceProperties,
+    ring: Ring,
+    shared_bytes: int,
+    cut: Cut,
+    constants: dict[str, str | int | bool],
+) -> Plan | None:
+    """The launch of kernels/normalization_`kind`.cu; None where the GPU cannot make it, or hold a bundle."""
+    pieces = math.ceil(cut.units / ring.piece)
+    blocks = _blocks(cut, pieces, device)
+    able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.source.dtype.name in _FLOATS
+    if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
+        return None
+    slots = _slots(cut, pieces, blocks, ring)
+    of_column = pieces * SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
+    words = SECTOR_WORDS + slots * ring.columns * of_column
+    counts = (
+        words,
+        cut.bundles * pieces + blocks * ring.stages,
+        (pieces * ring.piece + LANES) * UNIT_BYTES,
+    )
+    index = groups.index_with(counts)
+    arguments = (
+        *array_arguments(),
+        Scratch(),
+        groups.geometry_in(index),
+        parameters(groups, spec),
+        Struct((cut.bundles, pieces, slots, cut.inner, cut.across), index),
+    )
+    launch = Launch(f"normalize_{kind}", blocks, ring.threads, arguments, shared_bytes, cooperative=True)
+    manned = {name.upper(): value for name, value in asdict(ring).items()}
+    narrow = {"INDEX": "int" if index.itemsize == 4 else "long long"}
+    chosen = constants_of(**{**constants, **manned, **narrow})
+    return Plan(f"normalization_{kind}.cu", chosen, (launch,), scratch_bytes=8 * words)
+
+
+def _blocks(cut: Cut, pieces: int, device: DeviceProperties) -> int:
+    """As many as have pieces of whole bundles, so that the same blocks always share one; all of them if none has one.
+
+    Scale and bias stay in a block's registers then, or at least in the near half of the cache.
+    """
+    blocks = device.multiprocessors
+    return min(blocks // pieces, cut.bundles) * pieces if pieces <= blocks else blocks
+
+
+def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring) -> int:
+    """Bundles whose sums have room: kernels/normalization_ring.cuh says how far a block is ahead of another at most."""
+    turns = 2 * math.ceil((ring.stages + ring.held) / ring.piece) + 1
+    return min(cut.bundles, turns * (blocks // pieces) if pieces <= blocks else turns * blocks // pieces + 3)
