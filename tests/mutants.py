@@ -170,7 +170,7 @@ MUTANTS = [
     Mutant("last rows of a warp read as if they were whole", "normalization_spans.cuh", "narrow columns of halves",
            CHECKING,
            "begin_of_warp() + [-TOGETHER * STEPS-]{+1+} <= g.length"),
-    Mutant("rows of the warp's first round again", "normalization_lines.cu", "moments in rounds", ALL,
+    Mutant("rows of the warp's first round again", "normalization_lines.cu", "large groups in rounds", ALL,
            "next_round() { begin += [-ROWS * ROW-]{+0+}; }"),
     # Normalization of groups that all blocks hold together
     Mutant("stage of a group filled at once", "normalization_ring.cuh", "stream of more groups than slots", ALL,
@@ -217,7 +217,8 @@ MUTANTS = [
            "while (share * shares < count{+ / 2+}) share"),
     Mutant("chunks of a lane in another order", "normalization_stream.cu", "stream", ALL,
            "(first + (k [-^-]{+|+} swap))"),
-    Mutant("scale of the group before", "normalization_stream.cu", "batch norm with one piece for each block", ALL,
+    Mutant("scale of the group before", "normalization_stream.cu",
+           "batch norm of halves with one piece for each block", ALL,
            "if (number == first[- && group.scale == scale && group.bias == bias-]) return;"),
     Mutant("run copied to another place", "normalization_stream.cu", "batch norm with one piece for each block", ALL,
            "data + (first - [-begin-]{+of_lane+}) * SIZE"),

@@ -340,6 +340,7 @@ SHORT_COLUMNS = [
 ]
 
 SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
+FIVE_BLOCKS = SMALL_GPU._replace(multiprocessors=5)
 
 COLUMNS = [
     scan("columns in boxes", (700, 160), np.float64, axis=0),
@@ -452,9 +453,11 @@ def moments(
     return Call(name, lambda make: mean_var(make(x), axis, correction=correction), expected, tolerance, device)
 
 
-def affine(name: str, shape: tuple[int, ...], function: str, device: DeviceProperties = SMALL_GPU) -> Call:
+def affine(
+    name: str, shape: tuple[int, ...], function: str, device: DeviceProperties = SMALL_GPU, dtype: Any = np.float32
+) -> Call:
     """Scale, bias and an activation: rows that end with arrays of their own, or channels."""
-    x = floats(shape, np.float32)
+    x = floats(shape, dtype)
     channels = shape[-1] if function == "layer_norm" else shape[1]
     scale, bias = floats((channels,), np.float32, 1), floats((channels,), np.float32, 2)
 
@@ -477,7 +480,7 @@ def affine(name: str, shape: tuple[int, ...], function: str, device: DevicePrope
         y = np.maximum(normalized(x, axes) * scale.reshape(over) + bias.reshape(over), 0)
         return y, x.mean(axes, dtype=np.float64), x.var(axes, dtype=np.float64)
 
-    return Call(name, compute, expected, 2e-5, device)
+    return Call(name, compute, expected, 5 * TOLERANCE[dtype], device)
 
 
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
@@ -569,9 +572,8 @@ STREAMS = [
     normalization("stream by elements", (3, 17_000), np.float32, (1,), "every second", device=STRIPS_GPU),
     normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
     affine("batch norm in a stream", (39, 3, 1024), "batch_norm"),
-    affine(
-        "batch norm with one piece for each block", (20, 4, 1000), "batch_norm", SIX_BLOCKS._replace(multiprocessors=5)
-    ),
+    affine("batch norm with one piece for each block", (20, 4, 1000), "batch_norm", FIVE_BLOCKS),
+    affine("batch norm of halves with one piece for each block", (20, 4, 2000), "batch_norm", FIVE_BLOCKS, np.float16),
     affine("layer norm in a stream", (2, 20_000), "layer_norm"),
 ]
 
