@@ -10,6 +10,9 @@ from typing import NamedTuple
 #: Of a warp.
 LANES = 32
 
+#: Of the shared memory of a multiprocessor, what the GPU keeps for itself of each block.
+RESERVED_BYTES = 1024
+
 
 class DeviceProperties(NamedTuple):
     """A GPU as planners see it. A named tuple, because it is part of a key that every call looks up."""

@@ -191,9 +191,14 @@ class Groups:
         return not self.has("output") and is_row
 
     @property
+    def are_floats(self) -> bool:
+        """Whether elements are; else they are integers or bool."""
+        return self.source.dtype.kind not in "biu"
+
+    @property
     def is_double(self) -> bool:
         """Whether elements are normalized in float64."""
-        return self.source.dtype.name == "float64" or self.source.dtype.kind in "biu"
+        return self.source.dtype.name == "float64" or not self.are_floats
 
     @property
     def normal_words(self) -> int:

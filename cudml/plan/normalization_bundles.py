@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.device import LANES, RESERVED_BYTES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_steps import SUMS_BYTES, array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
-
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 #: Neighbouring columns of a block. Of halves an H200 needs 17.5 us for (64, 7, 7, 2048), and in clusters 14.6.
 _COLUMNS_BYTES, _COLUMN_ITEMSIZE = 64, 4
@@ -31,9 +29,6 @@ _THREADS, _MOST_THREADS, _MOST_RESIDENT = 1024, 512, 8
 
 #: Chunks that a warp adds up at a time: kernels/normalization_bundles.cu, UNIT.
 _UNIT_ROWS, _MOST_GROUPS_OF_ROW = 4, 8
-
-#: Shared memory of a block that the system takes.
-_RESERVED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class Bundle:
     def resident(self, groups: Groups, device: DeviceProperties) -> int:
         """Bundles that fit a multiprocessor."""
         sums_bytes = self.count * (self.units(groups) * SUMS_BYTES + 4 * groups.normal_words)
-        block_bytes = self.bytes(groups) + sums_bytes + _RESERVED_BYTES
+        block_bytes = self.bytes(groups) + sums_bytes + RESERVED_BYTES
         return min(device.shared_bytes_per_multiprocessor // block_bytes, _MOST_RESIDENT)
 
     def moves(self, groups: Groups, name: str) -> bool:
@@ -112,4 +107,4 @@ def _is_able(groups: Groups, device: DeviceProperties) -> bool:
     shared_bytes = device.multiprocessors * device.shared_bytes_per_multiprocessor
     large = source.size * max(source.dtype.itemsize, _LEAST_ITEMSIZE) >= _LEAST_FILLED * shared_bytes
     asynchronous = device.compute_capability >= (8, 0)
-    return kind and large and asynchronous and groups.has("output") and source.dtype.name in _FLOATS
+    return kind and large and asynchronous and groups.has("output") and groups.are_floats

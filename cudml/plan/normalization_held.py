@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import RESERVED_BYTES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_steps import SECTOR_WORDS, SUMS_BYTES, SUMS_WORDS, array_arguments, parameters
@@ -22,9 +22,6 @@ _TILE_BYTES, _LEAST_COLUMN_BYTES, _MOST_GROUPS = 65536, 128, 256
 #: Blocks that share a multiprocessor: with one all would wait at once.
 _MOST_RESIDENT, _LEAST_RESIDENT = 3, 2
 
-#: Of the shared memory of a multiprocessor, what the GPU keeps for itself of each block.
-_KEPT_BYTES = 1024
-
 #: Tiles of a group at the most, by the bytes of the input's elements: an H200 needs 0.82 ms for 32768 groups of 8192
 #: floats and 0.88 in two passes, for 16384 of 16384 0.88 and 0.86; for 65536 of 4096 halves 0.47 and 0.51, for 16384 of
 #: 16384 0.56 and 0.48.
@@ -37,10 +34,11 @@ _LEAST_TILES, _LEAST_PART = 1.9, 3 / 4
 
 def plan_held(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch that reads the input once; None where something else is faster."""
+    if not (device.compute_capability >= (9, 0) and device.cooperative_launch and groups.are_floats):
+        return None
     mean = groups.arrays.get("mean")
     turned = Turned.of(groups, mean if isinstance(mean, ArrayLayout) else moments_of(groups, spec))
-    able = device.compute_capability >= (9, 0) and device.cooperative_launch and groups.source.dtype.kind not in "biu"
-    if turned is None or not able or not _reduces_last_axis_only(turned):
+    if turned is None or not _reduces_last_axis_only(turned):
         return None
     turned = replace(turned, tile=_tile(groups))
     down, across = turned.tiles
@@ -78,4 +76,4 @@ def _resident(turned: Turned, device: DeviceProperties) -> int:
     groups, size = turned.groups, turned.groups.source.dtype.itemsize
     sums = BLOCK * max(1, 4 // size) * SUMS_BYTES
     shared = sums + turned.tile[0] * (4 * groups.normal_words + size) + VECTOR_BYTES
-    return min(_MOST_RESIDENT, device.shared_bytes_per_multiprocessor // (_TILE_BYTES + shared + _KEPT_BYTES))
+    return min(_MOST_RESIDENT, device.shared_bytes_per_multiprocessor // (_TILE_BYTES + shared + RESERVED_BYTES))

@@ -14,8 +14,6 @@ from cudml.plan.normalization_steps import SECTOR_WORDS, SUMS_WORDS, array_argum
 from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
 from cudml.plan.spec import Normalization
 
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
-
 #: A unit, a stage of the ring, at the most.
 UNIT_BYTES = 16384
 
@@ -94,7 +92,7 @@ def plan_ring(
     """The launch of kernels/normalization_`kind`.cu; None where the GPU cannot make it, or hold a bundle."""
     pieces = math.ceil(cut.units / ring.piece)
     blocks = _blocks(cut, pieces, device)
-    able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.source.dtype.name in _FLOATS
+    able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.are_floats
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
     slots = _slots(cut, pieces, blocks, ring)

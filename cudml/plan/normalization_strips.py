@@ -57,9 +57,17 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         strips = _cut_strips(groups, columns, _SMALLER_UNIT_BYTES, device) or strips
     if strips is None:
         return None
-    hands = (_COPIERS, max(_ADDERS, vector), _FOLDERS, _AWAITERS, _NORMALIZERS)
-    held = min(strips.piece, _HELD_BYTES // strips.unit_bytes)
-    ring = Ring(columns, strips.piece, strips.stages, held, *hands)
+    ring = Ring(
+        columns=columns,
+        piece=strips.piece,
+        stages=strips.stages,
+        held=min(strips.piece, _HELD_BYTES // strips.unit_bytes),
+        loaders=_COPIERS,
+        adders=max(_ADDERS, vector),
+        folders=_FOLDERS,
+        awaiters=_AWAITERS,
+        normalizers=_NORMALIZERS,
+    )
     constants = {
         **groups.constants(spec),
         "VECTOR": vector,
