@@ -102,6 +102,11 @@ _MOST_STAGES = 8
 #: Gates and the ticket of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
 
+#: kernels/scan.cuh: BYTES_OF_CHUNK. An assembly line whose output has 8 bytes for each takes few, and no more than so
+#: many stages: the less of the output is written at a time, the faster. On an H200 2^28 int8 reach 90.5 % of copy speed
+#: with 8 bytes, and with 4 of them 93.2 % in 8 stages, 93.7 % in 6, 93.9 % in 5 and 87.8 % in 4.
+_BYTES_OF_CHUNK, _FEW_BYTES_OF_CHUNK, _STAGES_OF_FEW = 8, 4, 6
+
 
 _Constants: TypeAlias = dict[str, "str | int | bool"]
 
@@ -186,7 +191,7 @@ def _chunk(stored: np.dtype, value: np.dtype) -> int:
     values = max(1, VECTOR_BYTES // value.itemsize)
     if value.kind not in "biu":
         return values
-    return max(values, min(8, VECTOR_BYTES // stored.itemsize))
+    return max(values, min(_BYTES_OF_CHUNK, VECTOR_BYTES // stored.itemsize))
 
 
 def _cut(
@@ -245,6 +250,7 @@ def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work:
         "REVERSE": spec.reverse,
         "EXCLUSIVE": spec.exclusive,
         "SEGMENTED": work.segmented,
+        "BYTES_OF_CHUNK": _BYTES_OF_CHUNK,
         "OFFSET": c_name(offsets.dtype) if offsets is not None else "int",
         "OFFSET_ALIGNED": offsets.element_aligned if offsets is not None else 1,
         "HEADS_AT_ONCE": _heads_at_once(work) if work.segmented else 1,
@@ -373,17 +379,20 @@ def _plan_stream(
     staged = min(source.dtype.itemsize, spec.dtype.itemsize)
     as_stored = staged == source.dtype.itemsize
     load = _load(source, work, device, bool(constants["INPUT_PACKED"])) if as_stored else BY_ELEMENTS
+    widened, most_stages = _is_widened(spec, arrays, constants, work, load), _MOST_STAGES
+    if widened and (source.dtype.itemsize, arrays["output"].dtype.itemsize) == (1, 8):
+        work, most_stages = _in_chunks_of(_FEW_BYTES_OF_CHUNK, work), _STAGES_OF_FEW
+        constants = constants | {"BYTES_OF_CHUNK": work.chunk}
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
     if load == IN_BULK and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
         stage_bytes += VECTOR_BYTES
-    widened = _is_widened(spec, arrays, constants, work, load)
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
     adders, scanners = _HANDS[_kind_of_hands(spec, work, staged, load, bool(constants["INPUT_PACKED"]))]
     passed_on = 2 * source.dtype.itemsize if widened else spec.dtype.itemsize
     buffers = 0 if constants["OUTPUT_PACKED"] else scanners * _row_buffer_bytes(work, passed_on)
     samples = _samples(work, device)
     free_bytes = device.shared_bytes_per_block - buffers - samples * work.index.itemsize - 64
-    stages = min(_MOST_STAGES, free_bytes // (stage_bytes + rest))
+    stages = min(most_stages, free_bytes // (stage_bytes + rest))
     tickets = work.lines * work.tiles
     halves = not work.segmented and (staged == _HALVED or tickets <= _FEW_TICKETS * device.multiprocessors)
     loaders, teams = _teams(work, staged) if load == BY_ELEMENTS else _LOADERS[load]
@@ -418,6 +427,11 @@ def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: in
     if spec.dtype.kind in "iu" and staged < spec.dtype.itemsize:
         return "widened"
     return "plain" if packed or staged != 4 else "shifted"
+
+
+def _in_chunks_of(elements: int, work: Work) -> Work:
+    """The same line in tiles of so much shorter chunks. Only integers give the same sums."""
+    return replace(work, chunk=elements, tiles=math.ceil(work.length / (TILE_ROWS * LANES * elements)))
 
 
 def _teams(work: Work, staged: int) -> tuple[int, int]:
