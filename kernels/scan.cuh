@@ -11,6 +11,7 @@
 //     INPUT, VALUE, OUTPUT    element types: stored, computed in, stored
 //     OPERATION               Sum or Product
 //     REVERSE, EXCLUSIVE, SEGMENTED
+//     BYTES_OF_CHUNK          elements of a chunk where they are stored in one byte and summed in more: 4 or 8
 //     INITIAL                 1 where the output starts with the identity and is longer by one
 //     INPUT_ALIGNED, OUTPUT_ALIGNED      every element lies at a multiple of its size
 //     INPUT_PACKED, OUTPUT_PACKED        whole chunks lie dense and aligned, and are moved in one access
@@ -32,7 +33,7 @@ using Accumulator = ComputedIn<Value>::type;
 // Chunks have 16 bytes of values, as the order of additions asks for. Integers give the same sums in every order; where
 // they are stored in fewer bytes, longer chunks save most of the work between the lanes.
 constexpr int VALUES = sizeof(Value) < 16 ? 16 / sizeof(Value) : 1;
-constexpr int STORED = sizeof(Input) < 2 ? 8 : 16 / sizeof(Input);  // of 16 bytes, but no more than 8
+constexpr int STORED = sizeof(Input) < 2 ? BYTES_OF_CHUNK : 16 / sizeof(Input);  // of 16 bytes, but no more than 8
 constexpr int CHUNK = IsInteger<Value>::value && STORED > VALUES ? STORED : VALUES;
 constexpr int ROW = LANES * CHUNK;
 constexpr int TILE = TILE_ROWS * ROW;

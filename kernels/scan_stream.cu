@@ -3,7 +3,8 @@
 // A line is cut into tiles (tree.cuh). Blocks stay on the GPU and take one tile after the other by tickets, in the
 // order of the tiles. Each block has a ring of stages, through which its warps pass the tiles from hand to hand:
 //
-//     loaders       take a ticket, and copy the tile into a stage                                  taken, full
+//     taker         takes a ticket; unless loads are ordinary ones, it is the first loader         taken
+//     loaders       copy the tile into a stage                                                     full
 //     markers       set a bit for each head of a segment (segmented scans only)                    marked
 //     adders        add up the rows                                                                summed
 //     publisher     publishes the tile's aggregate, and turns the rows' into prefixes              published
@@ -13,7 +14,7 @@
 // On the right stand the gates (gate.cuh) that say so. Every block folds all aggregates itself: there is
 // no chain from tile to tile, and what is added in which order depends on the tiles' numbers alone (stream.cuh).
 //
-// Loops that are not in a hurry are not unrolled: that is a seventh of the time to compile.
+// Loops that are not in a hurry are not unrolled: that is a quarter of the time to compile.
 //
 // On an H200 the ring hides a fold of about 1 us; stages of 32 KB and one folder reach 96 % of copy speed.
 //
@@ -21,6 +22,7 @@
 //     LOAD          2: one warp loads by bulk copies; 1: an asynchronous copy for each chunk or element, which no
 //                   register waits for; 0: ordinary loads. 1 and 0 take any strides
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
+//     TEAMS         of so many loaders each, which take turns; more than one for ordinary loads only
 //     HALVES        1: what is more than HALF of a tile waits until the tile before has come: with more on its way, the
 //                   aggregates that folders ask for come later
 //     WIDENED       1: rows are those of widened_rows.cuh
@@ -41,11 +43,22 @@ constexpr bool EDGES_IN_WORDS = SHIFTED && sizeof(Input) % 4 == 0 && INPUT_ALIGN
 constexpr int HALF = 16384;                      // bytes
 constexpr int PIECE = INPUT_PACKED ? CHUNK : 1;  // elements that other loaders move at a time
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? 16 : 0);
-constexpr int ROWS_AT_ONCE = !WIDENED && sizeof(Accumulator) * CHUNK > 32 ? 2 : 4;  // there are registers for so many
-constexpr int FIRST_MARKER = LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS, PUBLISHER = FIRST_ADDER + ADDERS,
-              FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1, WARPS = FIRST_SCANNER + SCANNERS;
+
+// Rows that a warp has in registers at a time. Two are scanned as fast as four, and eight added as fast as sixteen, in
+// less code; but not those that take more instructions, nor where loaders leave the others less time. Of rows that take
+// more registers there is room for two.
+constexpr bool SLOW_TO_LOAD = SHIFTED || LOAD == BY_ELEMENTS || sizeof(Staged) == 1;
+constexpr bool SLOW_TO_SCAN = SLOW_TO_LOAD || SEGMENTED || WIDENED;
+constexpr int ADDED_AT_ONCE = SLOW_TO_LOAD ? 16 : 8;
+constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && (WIDENED || sizeof(Accumulator) * CHUNK <= 32) ? 4 : 2;
+
+constexpr int TAKERS = LOAD == BY_ELEMENTS ? 1 : 0;
+constexpr int FIRST_MARKER = TAKERS + TEAMS * LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS,
+              PUBLISHER = FIRST_ADDER + ADDERS, FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1,
+              WARPS = FIRST_SCANNER + SCANNERS;
 
 static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
+static_assert(TEAMS <= STAGES && (TEAMS == 1 || TAKERS == 1), "nor a team");
 static_assert(TILE_ROWS % ADDERS == 0 && TILE_ROWS % SCANNERS == 0, "each has as many rows as the others");
 
 struct Stage {
@@ -166,9 +179,9 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     }
 }
 
-// By all loaders, COUNT elements at a time.
+// By a team, COUNT elements at a time.
 template <int COUNT> __device__ void copy_by_loads(const Work& work, const Tile& tile, char* data, int thread) {
-    constexpr int AT_ONCE = 8, THREADS = LOADERS * LANES;
+    constexpr int AT_ONCE = 4, THREADS = LOADERS * LANES;  // 2^28 float32 take 0.59 ms with 2 and 8, 0.56 ms with 4
     using Piece = Pack<Input, COUNT>;
     const char* from = work.input + work.g.input_line.offset(tile.line);
     Pack<Staged, COUNT>* to = reinterpret_cast<Pack<Staged, COUNT>*>(data + lead(tile));
@@ -233,32 +246,61 @@ __device__ void prefetch_first_tile(const char* input, const Geometry& g) {
     bulk_prefetch(from - lead, (lead + tile.count * static_cast<int>(SIZE_IN) + 15) / 16 * 16);
 }
 
-__device__ void load_tiles(const Work& work, int thread) {
+// By one thread, as are the next two.
+__device__ void take_tile(const Work& work, int visit, Index ticket) {
+    Stage& stage = work.stage(visit);
+    if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
+    stage.tile = Tile::of(ticket, work.g);
+    stage.taken.arrive();
+}
+
+// After the first visit that found no tile: markers and teams take turns, and find the end at visits of their own.
+__device__ void take_end(const Work& work, int visit, Index ticket) {
+    constexpr int TURNS = MARKERS > TEAMS ? MARKERS : TEAMS;
+    work.tickets.prepare_next_launch(ticket);
+    for (int k = 1; k < TURNS; k++) take_tile(work, visit + k, ticket);
+}
+
+__device__ void take_tiles(const Work& work) {
     Index ticket = work.tickets.of_block();
     int visit = 0;
     for (;; visit++) {
+        take_tile(work, visit, ticket);
+        if (ticket >= work.tickets.count) break;
+        ticket = work.tickets.next();
+    }
+    take_end(work, visit, ticket);
+}
+
+// Ordinary loads pass through registers, and who waits for them asks for no more. So teams take turns.
+__device__ void load_in_turns(const Work& work, int team, int thread) {
+    for (int visit = team; await_tile(work, visit); visit += TEAMS) {
         Stage& stage = work.stage(visit);
-        if (thread == 0) {
-            if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
-            stage.tile = Tile::of(ticket, work.g);
-            stage.taken.arrive();
-        }
+        copy_by_loads(work, stage.tile, stage.full, work.data(visit), thread);
+    }
+}
+
+__device__ void take_and_load(const Work& work, int thread) {
+    Index ticket = work.tickets.of_block();
+    int visit = 0;
+    for (;; visit++) {
+        if (thread == 0) take_tile(work, visit, ticket);
         if (!await_tile(work, visit)) break;
+        Stage& stage = work.stage(visit);
         const Tile tile = stage.tile;
         const Index next = thread == 0 ? work.tickets.next() : 0;  // comes while the tile does
         if constexpr (BULK) copy_in_bulk(work, tile, stage.full, work.data(visit), visit);
         else if constexpr (LOAD == BY_COPIES) copy_by_copies(work, tile, stage.full, work.data(visit), thread);
-        else copy_by_loads(work, tile, stage.full, work.data(visit), thread);
         ticket = next;
     }
-    if (thread > 0) return;
-    work.tickets.prepare_next_launch(ticket);
-    for (int k = 1; k < MARKERS; k++) {  // each marker finds the end at a visit of its own
-        Stage& stage = work.stage(visit + k);
-        if (visit + k >= STAGES) stage.emptied.wait(turn(visit + k) - 1);
-        stage.tile = Tile::of(ticket, work.g);
-        stage.taken.arrive();
-    }
+    if (thread == 0) take_end(work, visit, ticket);
+}
+
+__device__ void load_tiles(const Work& work, int thread) {
+    constexpr int THREADS = LOADERS * LANES;
+    if (TAKERS == 0) take_and_load(work, thread);
+    else if (thread >= LANES) load_in_turns(work, (thread - LANES) / THREADS, (thread - LANES) % THREADS);
+    else if (thread == 0) take_tiles(work);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -374,21 +416,24 @@ struct NarrowChunk {
 using StagedChunk = Select<WIDENED, NarrowChunk, OrdinaryChunk>::type;
 
 __device__ void add_tiles(const Work& work, int adder) {
-    constexpr int ROWS = TILE_ROWS / ADDERS;
+    constexpr int ROWS = TILE_ROWS / ADDERS, AT_ONCE = ROWS < ADDED_AT_ONCE ? ROWS : ADDED_AT_ONCE;
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
         if (SEGMENTED) stage.marked.wait(turn(visit));
         stage.full.wait(turn(visit));
         const char* from = work.data(visit) + stage_offset(work, stage.tile);
-        StagedChunk::Total total[ROWS];
+#pragma unroll 1
+        for (int first = adder * ROWS; first < (adder + 1) * ROWS; first += AT_ONCE) {
+            StagedChunk::Total total[AT_ONCE];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            StagedChunk chunk;
-            chunk.load(from, ((adder * ROWS + r) * LANES + lane_index()) * CHUNK, stage.heads);
-            total[r] = chunk.total();
+            for (int r = 0; r < AT_ONCE; r++) {
+                StagedChunk chunk;
+                chunk.load(from, ((first + r) * LANES + lane_index()) * CHUNK, stage.heads);
+                total[r] = chunk.total();
+            }
+            const Item row = StagedChunk::item_of(row_aggregates(total));
+            if (lane_index() < AT_ONCE) stage.row[1 + first + lane_index()] = row;
         }
-        const Item row = StagedChunk::item_of(row_aggregates(total));
-        if (lane_index() < ROWS) stage.row[1 + adder * ROWS + lane_index()] = row;
         __syncwarp();
         if (lane_index() == 0) stage.summed.arrive();
     }
@@ -439,7 +484,7 @@ __device__ void fold_tiles(const Work& work) {
 // Scanners: each has some neighbouring rows of every tile, a few of them at a time in registers.
 
 __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int scanner) {
-    constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < ROWS_AT_ONCE ? ROWS : ROWS_AT_ONCE;
+    constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < SCANNED_AT_ONCE ? ROWS : SCANNED_AT_ONCE;
     const int lane = lane_index();
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);

@@ -62,10 +62,12 @@ struct Fold {
             from[GROUPS_AT_ONCE] = lane < place ? tickets.published(first + group * RADIX + lane) : nullptr;
             await(from, item, tickets.epoch());
 #pragma unroll
-            for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = shuffle(warp_prefix(item[k]), LANES - 1);
+            for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = warp_prefix(item[k]);
+#pragma unroll 1
+            for (int k = 0; k < GROUPS_AT_ONCE && groups.count < group; k++) {
+                add(shuffle(item[0], LANES - 1));
 #pragma unroll
-            for (int k = 0; k < GROUPS_AT_ONCE; k++) {
-                if (groups.count < group) add(item[k]);
+                for (int next = 1; next < GROUPS_AT_ONCE; next++) item[next - 1] = item[next];
             }
         } while (groups.count < group);
         return item[GROUPS_AT_ONCE];

@@ -192,6 +192,7 @@ TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
 #: Without bulk copies and barriers that count bytes, and with room for one stage.
 OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
+ROOMY_OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5))
 COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
@@ -296,6 +297,7 @@ LONG_ROWS = [
     scan("long rows of every second", (2, 4500), np.int64, pattern="every second", out_pattern="every second"),
     scan("long rows in place", (2, 4501), np.int64, out_pattern="same"),
     scan("long rows on an old GPU", (2, 12_300), np.int64, device=OLD_GPU),
+    scan("long rows by teams", (2, 12_300), np.int64, device=ROOMY_OLD_GPU),
     scan("long rows by copies", (2, 24_600), np.int32, device=COPYING_GPU),
     scan("long rows by copies, not in chunks", (2, 24_601), np.int32, reverse=True, device=COPYING_GPU),
 ]
