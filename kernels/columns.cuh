@@ -3,7 +3,7 @@
 // Constants that the plan sets, beside those of scan.cuh:
 //     VECTOR           columns of a thread
 //     SPAN             chunks of a span; a power of two up to 32 unless a column is one span
-//     OUTPUT_PACKED    the outputs of these columns lie side by side and aligned, and are moved in one access
+//     INPUT_PACKED, OUTPUT_PACKED    those of these columns lie side by side and aligned, and are moved in one access
 #pragma once
 
 #include "scan.cuh"
@@ -74,6 +74,11 @@ struct Values {
         for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = widen(convert<Value>(pack.element[v]));
     }
 
+    __device__ void clear(int step) {
+#pragma unroll
+        for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = Operation::template neutral<Accumulator>();
+    }
+
     template <bool BACKWARDS, typename T> __device__ void set_chunk(int i, int v, const Pack<T, CHUNK>& pack) {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) value[i][j][v] = widen(convert<Value>(pack.element[BACKWARDS ? CHUNK - 1 - j : j]));
@@ -102,9 +107,8 @@ struct Values {
         }
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) value[k / CHUNK][k % CHUNK][v] = Operation::template neutral<Accumulator>();
             if (k < count) set(k, pack[k]);
+            else clear(k);
         }
     }
 
@@ -147,6 +151,33 @@ struct Values {
     __device__ void outputs_of(int step, Value (&result)[VECTOR]) const {
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) result[v] = convert<Value>(value[step / CHUNK][step % CHUNK][v]);
+    }
+};
+
+// Where the inputs of VECTOR columns are, from one of their numbers on.
+struct Source {
+    const char* column[VECTOR];  // of the first step
+    Index step;
+
+    __device__ Source(const char* input, const Geometry& g, Index line, Index begin) {
+        const Index offset = g.input_axis.offset(along(begin, g.length));
+        step = REVERSE ? -g.input_axis.stride[0] : g.input_axis.stride[0];
+        column[0] = input + g.input_line.offset(line) + offset;
+#pragma unroll
+        for (int v = 1; v < VECTOR; v++) {
+            column[v] = INPUT_PACKED ? column[0] : input + g.input_line.offset(line + v) + offset;
+        }
+    }
+
+    __device__ Pack<Input, VECTOR> load(int k) const {
+        Pack<Input, VECTOR> pack;
+        if (INPUT_PACKED) {
+            pack = *reinterpret_cast<const Pack<Input, VECTOR>*>(column[0] + k * step);
+        } else {
+#pragma unroll
+            for (int v = 0; v < VECTOR; v++) pack.element[v] = load_element<Input, INPUT_ALIGNED>(column[v] + k * step);
+        }
+        return pack;
     }
 };
 

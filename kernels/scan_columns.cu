@@ -77,7 +77,7 @@ __device__ void publish_units(const Work& work) {
         const int width = stage.unit.width;
         const bool wanted = row == ROWS - 1 && publishes_itself(number) && number + 1 < work.cut.units;
         stage.summed.wait(turn(visit));
-#pragma unroll 2
+#pragma unroll 1
         for (int first = 0; first < width; first += COLUMNS_AT_ONCE) {
             const int column = first + lane_index() / ROWS;
             const bool exists = column < width;

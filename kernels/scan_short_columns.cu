@@ -6,39 +6,12 @@
 // Constants that the plan sets, beside those of columns.cuh:
 //     LENGTH           steps of a column where it is one span, 0 otherwise
 //     SPANS, ACROSS    threads that share a column; neighbouring columns of a block, in threads
-//     INPUT_PACKED     the inputs of VECTOR columns are moved in one access
 #include "columns.cuh"
 
 constexpr int BLOCK = SPANS * ACROSS, COLUMNS = ACROSS * VECTOR;
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
 static_assert(SPANS == 1 || SPANS * SPAN <= RADIX, "a column of several spans is a row of the tree, or a part of one");
-
-struct Source {
-    const char* column[VECTOR];  // of the first step
-    Index step;
-
-    __device__ Source(const char* input, const Geometry& g, Index line, Index begin) {
-        const Index offset = g.input_axis.offset(along(begin, g.length));
-        step = REVERSE ? -g.input_axis.stride[0] : g.input_axis.stride[0];
-        column[0] = input + g.input_line.offset(line) + offset;
-#pragma unroll
-        for (int v = 1; v < VECTOR; v++) {
-            column[v] = INPUT_PACKED ? column[0] : input + g.input_line.offset(line + v) + offset;
-        }
-    }
-
-    __device__ Pack<Input, VECTOR> load(int k) const {
-        Pack<Input, VECTOR> pack;
-        if (INPUT_PACKED) {
-            pack = *reinterpret_cast<const Pack<Input, VECTOR>*>(column[0] + k * step);
-        } else {
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) pack.element[v] = load_element<Input, INPUT_ALIGNED>(column[v] + k * step);
-        }
-        return pack;
-    }
-};
 
 // By all threads of the block.
 __device__ void scan_together(Values& values, int span) {

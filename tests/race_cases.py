@@ -341,6 +341,15 @@ SHORT_COLUMNS = [
     scan("columns inside", (3, 60, 50), np.int32, axis=1, pattern="every second line"),
 ]
 
+WHOLE_COLUMNS = [
+    scan("whole columns", (300, 390), np.float32, axis=0, device=ONE_TEAM),
+    scan("whole columns, backwards", (2, 275, 200), np.int64, axis=1, reverse=True, exclusive=True, device=ONE_TEAM),
+    scan("whole columns with an initial value", (150, 384), np.int32, axis=0, include_initial=True, device=ONE_TEAM),
+    scan("whole columns in place", (144, 1000), np.float16, axis=0, out_pattern="same", device=ONE_TEAM),
+    scan("whole columns of products", (70, 200), np.complex128, axis=0, operation="product", device=ONE_TEAM),
+    scan("whole columns of every second", (150, 199), np.int64, axis=0, pattern="every second", device=ONE_TEAM),
+]
+
 SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
 FIVE_BLOCKS = SMALL_GPU._replace(multiprocessors=5)
 
@@ -884,6 +893,7 @@ CALLS: list[Call] = [
     *LINKED_TILES,
     *SEGMENTED,
     *SHORT_COLUMNS,
+    *WHOLE_COLUMNS,
     *COLUMNS,
     *SMALL_GROUPS,
     *SMALL_COLUMNS,

@@ -67,6 +67,10 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         columns = ArrayLayout((64, 600), (dtype.itemsize, 64 * dtype.itemsize), dtype, 16)
         yield plan(Scan("sum", dtype, 1, reverse=True), input=rows, output=columns)
         yield plan(Scan("sum", dtype, 1), input=columns, output=rows)
+    few = device._replace(multiprocessors=1)
+    for dtype, even in itertools.product((F32, FLOATS[0], FLOATS[3], COMPLEX[1]), (False, True)):
+        many = dense((320 if even else 301, 2000), dtype)
+        yield make_plan(Scan("sum", dtype, 0, reverse=even), {"input": many, "output": many}, few)
     shifted = dense((9000, 65), F32)
     yield plan(Scan("sum", F32, 0), input=shifted, output=shifted)
     linked = dense((3, 9001), F32)

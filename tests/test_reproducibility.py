@@ -23,6 +23,8 @@ SCANS: dict[str, tuple[tuple[int, ...], int]] = {
     "columns": ((20_001, 70), 0),
     "narrow columns": ((200_001, 3), 0),
     "columns inside": ((5, 3001, 64), 1),
+    "many columns": ((2401, 3200), 0),
+    "columns in shifted rows": ((4001, 333), 0),
 }
 
 #: Normalizations: blocks that hold a group or strip together, one after the other, and groups that are read twice.
