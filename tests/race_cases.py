@@ -428,7 +428,8 @@ def normalization(
         source = laid_out(make, x, pattern)
         target = source if out == "same" else laid_out(make, np.zeros_like(x), out) if out else None
         if again:
-            mean_variance_normalization(make(1 - x * x), axes=axes)
+            other = laid_out(make, 1 - x * x, pattern)
+            mean_variance_normalization(other, axes=axes, out=laid_out(make, np.zeros_like(x), out) if out else None)
         return mean_variance_normalization(source, axes=axes, out=target)
 
     return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype], device)
