@@ -646,6 +646,7 @@ TURNED = [
 HELD = [
     normalization("held", (290, 1200), np.float32, (1,), "transposed", "contiguous", ONE_TEAM, again=True),
     normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
+    normalization("held by a large cluster", (40, 7000), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
     normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_TEAM),
     normalization("held doubles", (70, 900), np.float64, (1,), "transposed", "contiguous"),
     normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_TEAM),
