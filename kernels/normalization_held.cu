@@ -1,16 +1,15 @@
 // Normalization of groups that lie side by side in the input and one after the other in the output, read once: tiles
-// wait in the shared memory of all blocks until the statistics of their groups are known.
+// wait in the shared memory of a cluster of blocks until the statistics of their groups are known.
 //
 // A tile has a group for each of its rows, and a step of these for each of its columns. Tiles of the same groups are a
-// bundle, and a team of blocks, one for each tile, works on one bundle after the other: a block copies its tile, adds
-// it up, publishes the sums, awaits those of its team, and stores what it normalizes row by row. Several blocks share a
-// multiprocessor, so that some copy or store while others wait.
-//
-// Progress. A block waits for nothing but its team's sums of the same bundle; the launch is cooperative, so the whole
-// team runs. Two slots take turns with the sums of a team: whoever publishes those of a bundle has seen all of the
-// bundle before, which the others published when they had read all of the one before that.
+// bundle, and a cluster, a block for each tile, works on one bundle after the other: a block adds its tile up, reads
+// the sums of the others' tiles, and stores what it normalizes row by row. Where it has stored a part of the tile, it
+// copies that of its next tile to, so memory has something to do at all times; and several blocks share a
+// multiprocessor, so that some copy or store while others wait. No block waits for any but those of its cluster.
 //
 // Constants that the plan sets, beside those of normalization_turned.cuh:
+//     CLUSTER     blocks of a cluster, tiles of a bundle
+//     PARTS       of a tile
 //     RESIDENT    blocks that shall fit a multiprocessor at a time
 // Dynamic shared memory: a tile.
 #include "normalization.cuh"
@@ -18,19 +17,25 @@
 
 constexpr int PACK = CHUNK;
 
+// What is stored is read by nobody soon: without, 65536 groups of 4096 floats take 8 % longer on an H200.
+constexpr bool STREAMED = true;
+
 #include "normalization_turned.cuh"
 
 constexpr int SIZE = static_cast<int>(sizeof(Input)), WIDE = WIDE_OF<Input>, CHUNKS = TILE_HEIGHT / CHUNK;
 constexpr int GROUPS = TILE_HEIGHT, STEPS = TILE_WIDTH;
 constexpr int ACROSS = GROUPS / WIDE, SHARES = BLOCK / ACROSS;  // threads that have all groups, those that share one
+constexpr int OF_PART = STEPS / SHARES / PARTS;                 // steps of a share
 
 static_assert(GROUPS_DOWN && !GROUPS_ACROSS, "a group for each row");
-static_assert(STEPS % (SHARES * CHUNK) == 0 && BLOCK % GROUPS == 0, "a part for each thread");
+static_assert(STEPS % (SHARES * PARTS * 8 * PACK) == 0 && BLOCK % GROUPS == 0, "a part for each thread");
 static_assert(CHUNKS % 8 == 0 && BLOCK % CHUNKS == 0, "banks of their own, and the same chunk of all columns");
 
-struct Teams {
-    Index bundles, tiles, count;  // tiles of a bundle, and how many teams there are
-};
+// A part has a piece of each share of the steps, so that a thread adds its share up from left to right. This is where
+// the i-th column of a part lies.
+__device__ constexpr int column_of(int part, int i) {
+    return i / OF_PART * (STEPS / SHARES) + part * OF_PART + i % OF_PART;
+}
 
 // A tile lies as in the input, but for the order of a column's chunks: 8 by 4 threads that read words of as many
 // columns and rows find them in banks of their own.
@@ -48,15 +53,23 @@ struct HeldTile {
     }
 };
 
+// The rounds in which a thread adds up its share of the steps.
+constexpr int OF_THREAD = STEPS / CHUNK / SHARES, AT_ONCE = OF_PART / CHUNK < 4 ? OF_PART / CHUNK : 4;
+constexpr int ROUNDS = OF_PART / CHUNK / AT_ONCE;  // of a part
+using RoundSums = SerialPrefix<Sums, 3>;
+
+static_assert(PARTS * ROUNDS <= 8, "sums of 8 rounds");
+
 struct Block : PartOfArrays {
     HeldTile tile;
 
     // What does not exist is filled too. Asynchronous copies, if all rows exist, are not waited for.
-    template <bool WHOLE> __device__ void fill() const {
+    template <bool WHOLE> __device__ void fill(int part) const {
         const bool in_packs = INPUT_ACCESS == PACKED && (WHOLE || height >= GROUPS);
         const int number = threadIdx.x % CHUNKS;
 #pragma unroll 4
-        for (int column = static_cast<int>(threadIdx.x) / CHUNKS; column < STEPS; column += BLOCK / CHUNKS) {
+        for (int i = static_cast<int>(threadIdx.x) / CHUNKS; i < STEPS / PARTS; i += BLOCK / CHUNKS) {
+            const int column = column_of(part, i);
             const char* from = arrays.input + column * g.across[OF_INPUT];
             const Line<Input, INPUT_ACCESS, true, Index> line = {from, 0, Input()};
             auto* to = reinterpret_cast<Values<Input, CHUNK>*>(tile.chunk(column, number));
@@ -66,13 +79,13 @@ struct Block : PartOfArrays {
         }
     }
 
-    // Of the WIDE groups that a thread has, in its share of the steps.
-    template <bool WHOLE> __device__ void add(const Input (&first_of)[GROUPS], Sums (&total)[WIDE]) const {
-        constexpr int OF_THREAD = STEPS / CHUNK / SHARES, AT_ONCE = OF_THREAD < 4 ? OF_THREAD : 4;
+    // Of the WIDE groups that a thread has, in its share of the steps, up to the end of this part.
+    template <bool WHOLE>
+    __device__ void add(int part, const Input (&first_of)[GROUPS], RoundSums (&over_rounds)[WIDE],
+                        Sums (&total)[WIDE]) const {
         const int number = threadIdx.x % ACROSS, first = static_cast<int>(threadIdx.x) / ACROSS * OF_THREAD;
-        SerialPrefix<Sums, 3> over_rounds[WIDE];
 #pragma unroll 1
-        for (int round = 0; round < OF_THREAD / AT_ONCE; round++) {
+        for (int round = part * ROUNDS; round < (part + 1) * ROUNDS; round++) {
             Sums sums[WIDE][AT_ONCE];
 #pragma unroll
             for (int k = 0; k < AT_ONCE; k++) {
@@ -97,12 +110,12 @@ struct Block : PartOfArrays {
     }
 
     // 8 lanes write what lies side by side, for 128 bytes or more at a time, by 4.
-    template <bool WHOLE> __device__ void write(const Normalizer<Compute> (&normalizers)[GROUPS]) const {
-        constexpr int WARPS = BLOCK / LANES, SPANS = STEPS / (8 * PACK), SIDE = SPANS < WARPS ? SPANS : WARPS;
+    template <bool WHOLE> __device__ void write(int part, const Normalizer<Compute> (&normalizers)[GROUPS]) const {
+        constexpr int WARPS = BLOCK / LANES, SPANS = STEPS / PARTS / (8 * PACK), SIDE = SPANS < WARPS ? SPANS : WARPS;
         const int warp = static_cast<int>(threadIdx.x) / LANES;
 #pragma unroll 1
         for (int span = warp % SIDE; span < SPANS; span += SIDE) {
-            const int j = (span * 8 + lane_index() % 8) * PACK;
+            const int j = column_of(part, (span * 8 + lane_index() % 8) * PACK);
             RowOperands operands;
             if (!OPERANDS_DIFFER) load_operands<WHOLE>(0, j, operands);
 #pragma unroll 4
@@ -141,126 +154,156 @@ template <int COUNT> struct SharedSums {
     }
 };
 
-constexpr int AWAITING = BLOCK / GROUPS;  // threads that await the sums of a group
+// Threads that add up the tiles of a group, and the neighbours that each of them has.
+constexpr int FOLDERS = BLOCK / GROUPS;
+__device__ constexpr int share_of(int tiles) { return tiles <= FOLDERS ? 1 : 2 * share_of((tiles + 1) / 2); }
 
-union Exchange {
-    SharedSums<SHARES> of_shares;
-    SharedSums<AWAITING> of_tiles;
-};
-
-// What the tiles of a bundle share.
-struct Bundle {
-    const char* first_elements;  // of its groups
-    Word* sums;                  // those of neighbouring groups lie side by side, then those of neighbouring tiles
-    unsigned epoch;
-    Index tiles;
-
-    __device__ Word* sums_of(Index tile, int group) const { return sums + tile * words_of<Sums> * GROUPS + group; }
-};
-
-// What this thread awaits of a group's tiles: neighbours, the same power of two for all threads. One warp waits for
-// most of it: if all ask again and again, they take the bandwidth of the cache from those who copy.
-__device__ Sums await_tiles(const Bundle& bundle) {
-    if (threadIdx.x < LANES) {
-        for (Index tile = 0; tile < bundle.tiles; tile += LANES) {
-            const Index of_lane = tile + lane_index();
-            await_first(of_lane < bundle.tiles ? bundle.sums_of(of_lane, 0) : nullptr, bundle.epoch);
-        }
-    }
-    __syncthreads();
-    constexpr int AT_ONCE = 2;
-    const int group = threadIdx.x % GROUPS, number = static_cast<int>(threadIdx.x) / GROUPS;
-    Index share = AT_ONCE;
-    while (share * AWAITING < bundle.tiles) share *= 2;
-    SerialPrefix<Sums, 3> over_rounds;
-    Sums total = {};
-    for (int round = 0; round < share / AT_ONCE; round++) {
-        const Word* from[AT_ONCE];
-        Sums found[AT_ONCE];
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const Index tile = number * share + round * AT_ONCE + k;
-            from[k] = tile < bundle.tiles ? bundle.sums_of(tile, group) : nullptr;
-        }
-        await(from, found, bundle.epoch, Sums{}, GROUPS);
-        total = over_rounds.next(round, combine(found[0], found[1]));
-    }
-    return total;
+// COUNT neighbouring tiles of a group, of which some may not exist; each block of the cluster has the sums of its own.
+template <int COUNT> __device__ Sums sum_over_tiles(Sums* of_tile, int first) {
+    constexpr int HALF = COUNT / 2;
+    if constexpr (COUNT == 1) return first < CLUSTER ? *map_shared(of_tile, first) : Sums{};
+    else return combine(sum_over_tiles<HALF>(of_tile, first), sum_over_tiles<HALF>(of_tile, first + HALF));
 }
 
-// What a block has in shared memory besides the tile.
+// What a block has in shared memory besides the tile. What other blocks of the cluster read comes twice, as the fastest
+// block may be a bundle ahead.
 struct Shared {
-    Exchange exchange;
+    union {
+        SharedSums<SHARES> of_shares;
+        SharedSums<FOLDERS> of_tiles;
+    };
+    Sums of_tile[2][CLUSTER > 1 ? GROUPS : 1];
+    Index next[2];  // bundle, in the first block
     Input first_of[GROUPS];
     Normalizer<Compute> normalizers[GROUPS];
 };
 
-// A tile, of which all of a WHOLE one exists.
-template <bool WHOLE>
-__device__ void normalize_tile(const Block& block, const Bundle& bundle, Index tile, bool stores_moments,
-                               Shared& shared) {
-    Exchange& exchange = shared.exchange;
-    Input(&first_of)[GROUPS] = shared.first_of;
-    Normalizer<Compute>(&normalizers)[GROUPS] = shared.normalizers;
-    const int thread = static_cast<int>(threadIdx.x);
-    const bool has_group = thread < GROUPS, exists = has_group && (WHOLE || thread < block.height);
-    block.fill<WHOLE>();
-    if (has_group) first_of[thread] = reinterpret_cast<const Input*>(bundle.first_elements)[exists ? thread : 0];
-    copy_async_wait_all();
-    __syncthreads();
-    Sums total[WIDE];
-    block.add<WHOLE>(first_of, total);
-#pragma unroll
-    for (int w = 0; w < WIDE; w++) exchange.of_shares.part[thread / ACROSS][thread % ACROSS * WIDE + w] = total[w];
-    __syncthreads();
-    Sums sums;
-    if (has_group) sums = exchange.of_shares.total(thread);
-    if (bundle.tiles > 1) {
-        if (has_group) publish(bundle.sums_of(tile, thread), sums, bundle.epoch, GROUPS);
-        exchange.of_tiles.part[thread / GROUPS][thread % GROUPS] = await_tiles(bundle);
-        __syncthreads();
-        if (has_group) sums = exchange.of_tiles.total(thread);
-    }
-    if (has_group) {
-        const Moments moments = moments_of(sums, Shift(first_of[thread]).value, block.p);
-        normalizers[thread] = Normalizer<Compute>::of(moments, block.p);
-        const Index offset = thread * block.g.down[OF_MOMENTS];
-        if (stores_moments && exists) {
-            store_moments<MOMENT>(block.arrays.mean + offset, block.arrays.variance + offset, moments, block.p);
-        }
-    }
-    __syncthreads();
-    block.write<WHOLE>(normalizers);
+static_assert(PARTS <= 2, "groups of copies");
+
+__device__ void await_part(int part) {
+    if (part < PARTS - 1) copy_async_wait<1>();
+    else copy_async_wait_all();
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
-normalize_held(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-               double bias_number, char* mean, char* variance, Word* control, TurnedGeometry g, Parameters p,
-               Teams teams) {
-    extern __shared__ __align__(128) unsigned char dynamic_shared[];
-    __shared__ Shared shared;
-    const Arrays all = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    const Index number_of_block = static_cast<Index>(blockIdx.x), team = number_of_block / teams.tiles;
-    const Index tile = number_of_block - team * teams.tiles, column = tile * STEPS, slots = 2 * teams.count;
-    const unsigned epoch = begin_launch(control, (teams.bundles + slots - 1) / slots);
-    for (Index number = team; number < teams.bundles; number += teams.count) {
+// The sums of a group of this tile, by the first threads.
+template <bool WHOLE> __device__ Sums sum_tile(const Block& block, Shared& shared) {
+    RoundSums over_rounds[WIDE];
+    Sums total[WIDE];
+#pragma unroll 1
+    for (int part = 0; part < PARTS; part++) {
+        await_part(part);
+        block.add<WHOLE>(part, shared.first_of, over_rounds, total);
+    }
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int w = 0; w < WIDE; w++) shared.of_shares.part[thread / ACROSS][thread % ACROSS * WIDE + w] = total[w];
+    __syncthreads();
+    return thread < GROUPS ? shared.of_shares.total(thread) : Sums{};
+}
+
+// The sums of a group of all tiles, from those of this one.
+__device__ Sums sum_over_cluster(const Sums& sums, Shared& shared, int slot) {
+    const int thread = static_cast<int>(threadIdx.x), group = thread % GROUPS, number = thread / GROUPS;
+    constexpr int SHARE = share_of(CLUSTER);
+    if constexpr (CLUSTER == 1) {
+        cluster_sync();
+        return sums;
+    }
+    if (thread < GROUPS) shared.of_tile[slot][thread] = sums;
+    cluster_sync();
+    shared.of_tiles.part[number][group] = sum_over_tiles<SHARE>(&shared.of_tile[slot][group], number * SHARE);
+    __syncthreads();
+    return thread < GROUPS ? shared.of_tiles.total(thread) : Sums{};
+}
+
+// A bundle's tile of this block. It is found again wherever it is needed, as registers are few.
+struct Task {
+    Arrays arrays;  // from the tile's first element on
+    const char* first_elements;
+    Index height, width;
+    bool whole;
+
+    __device__ Task(const Arrays& all, const TurnedGeometry& g, Index number, Index rank) {
         const Index outer = number / g.tiles_down, row = (number - outer * g.tiles_down) * GROUPS;
-        const Index turn = number / slots, slot = number - turn * slots;
+        const Index column = rank * STEPS;
         Offsets first = g.outer.offsets(outer);
 #pragma unroll
         for (int a = 0; a < ARRAYS; a++) first.of[a] += row * g.down[a];
-        const Bundle bundle = {input + first.of[OF_INPUT], control + SECTOR + slot * teams.tiles * GROUPS * words_of<Sums>,
-                               epoch + static_cast<unsigned>(turn), teams.tiles};
+        first_elements = all.input + first.of[OF_INPUT];
 #pragma unroll
         for (int a = 0; a < ARRAYS; a++) first.of[a] += column * g.across[a];
-        const Arrays arrays = all.at(first);
-        const Block block = {{arrays, g, p, g.height - row, g.width - column},
-                             {reinterpret_cast<char*>(dynamic_shared)}};
-        const bool stores_moments = mean && tile == 0;
-        const bool whole = is_inside(row, GROUPS, margin_of<Input>(INPUT_ACCESS), g.height) &&
-                           is_inside(column, STEPS, 0, g.width);
-        if (whole) normalize_tile<true>(block, bundle, tile, stores_moments, shared);
-        else normalize_tile<false>(block, bundle, tile, stores_moments, shared);
+        arrays = all.at(first);
+        height = g.height - row, width = g.width - column;
+        whole = is_inside(row, GROUPS, margin_of<Input>(INPUT_ACCESS), g.height) &&
+                is_inside(column, STEPS, 0, g.width);
     }
+    __device__ Block block(const TurnedGeometry& g, const Parameters& p, unsigned char* data) const {
+        return {{arrays, g, p, height, width}, {reinterpret_cast<char*>(data)}};
+    }
+};
+
+struct Bundles {
+    Index count;
+};
+
+using Tickets = TicketsFor<Sums>;
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLOCK, RESIDENT)
+normalize_held(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+               double bias_number, char* mean, char* variance, Word* control, TurnedGeometry g, Parameters p,
+               Bundles bundles) {
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];
+    __shared__ Shared shared;
+    const Arrays all = {input, output, scale, bias, scale_number, bias_number, mean, variance};
+    const int thread = static_cast<int>(threadIdx.x);
+    const Index rank = static_cast<Index>(cluster_rank()), clusters = static_cast<Index>(gridDim.x) / CLUSTER;
+    const bool takes_tickets = rank == 0 && thread == 0, has_group = thread < GROUPS;
+    const Tickets tickets = {control, 0, bundles.count};
+    if (takes_tickets) shared.next[1] = tickets.next();
+    cluster_sync();
+    Index number = 0, next = *map_shared(&shared.next[1], 0);
+    bool begun = false;
+    int slot = 1;  // in which the last ticket lies
+    while (true) {
+#pragma unroll 1
+        for (int part = 0; part < PARTS; part++) {
+            if (begun) {
+                const Task task(all, g, number, rank);
+                const Block block = task.block(g, p, dynamic_shared);
+                if (task.whole) block.write<true>(part, shared.normalizers);
+                else block.write<false>(part, shared.normalizers);
+            }
+            __syncthreads();
+            if (next < bundles.count) {
+                const Task task(all, g, next, rank);
+                const Block block = task.block(g, p, dynamic_shared);
+                if (task.whole) block.fill<true>(part);
+                else block.fill<false>(part);
+            }
+            copy_async_commit();
+        }
+        if (next >= bundles.count) break;
+        number = next, begun = true, slot ^= 1;
+        const Task task(all, g, number, rank);
+        const Block block = task.block(g, p, dynamic_shared);
+        const bool exists = has_group && thread < task.height;
+        const auto* first_elements = reinterpret_cast<const Input*>(task.first_elements);
+        if (has_group) shared.first_of[thread] = first_elements[exists ? thread : 0];
+        if (takes_tickets) shared.next[slot] = tickets.next();
+        const Sums of_tile = task.whole ? sum_tile<true>(block, shared) : sum_tile<false>(block, shared);
+        const Sums sums = sum_over_cluster(of_tile, shared, slot);
+        next = *map_shared(&shared.next[slot], 0);
+        if (has_group) {
+            const Moments moments = moments_of(sums, Shift(shared.first_of[thread]).value, p);
+            shared.normalizers[thread] = Normalizer<Compute>::of(moments, p);
+            const Index offset = thread * g.down[OF_MOMENTS];
+            if (mean && rank == 0 && exists) {
+                store_moments<MOMENT>(task.arrays.mean + offset, task.arrays.variance + offset, moments, p);
+            }
+        }
+        __syncthreads();
+    }
+    if (takes_tickets) tickets.prepare_next_launch(shared.next[slot], clusters);
+    cluster_sync();  // until then others may read what this block has in shared memory
 }

@@ -19,6 +19,8 @@ constexpr int GROUPS = GROUPS_DOWN ? TILE_HEIGHT : GROUPS_ACROSS ? TILE_WIDTH : 
 static_assert(LOADS > 0 && STORES > 0 && GROUPS <= BLOCK, "a part for each thread");
 static_assert(BLOCK % (TILE_WIDTH / PACK * 4) == 0, "a thread's parts of rows lie below each other");
 
+constexpr bool STREAMED = false;  // 4096 groups of 65536 floats take 0.79 ms on an H200, and 0.81 so
+
 #include "normalization_turned.cuh"
 
 using Tile = TurnedTile<Input, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;

@@ -10,7 +10,8 @@
 //     TILE_HEIGHT, TILE_WIDTH       elements of a column and of a row; a row takes a multiple of 128 bytes
 //     BLOCK                         threads of a block
 //     OUTER_RANK                    axes outside of the tiles, 1 at least
-// Whoever includes this says how many elements of a row a thread writes: PACK.
+// Whoever includes this says how many elements of a row a thread writes, PACK, and whether they leave the cache before
+// anything else does: STREAMED.
 #pragma once
 
 #include "normalization.cuh"
@@ -76,7 +77,9 @@ struct PartOfArrays {
     template <bool WHOLE> __device__ void store(Index i, Index j, const Pack<Output, PACK>& result) const {
         char* to = arrays.output + i * g.down[OF_OUTPUT] + j * static_cast<Index>(sizeof(Output));
         if constexpr (WHOLE && OUTPUT_PACKED) {
-            *reinterpret_cast<Pack<Output, PACK>*>(to) = result;
+            auto* pack = reinterpret_cast<Pack<Output, PACK>*>(to);
+            if constexpr (STREAMED) store_streaming(pack, result);
+            else *pack = result;
         } else {
 #pragma unroll
             for (int v = 0; v < PACK; v++) {

@@ -439,7 +439,8 @@ def normalization(
         source = laid_out(make, x, pattern)
         target = source if out == "same" else laid_out(make, np.zeros_like(x), out) if out else None
         if again:
-            mean_variance_normalization(make(1 - x * x), axes=axes)
+            other = laid_out(make, 1 - x * x, pattern)
+            mean_variance_normalization(other, axes=axes, out=laid_out(make, np.zeros_like(x), out) if out else None)
         return mean_variance_normalization(source, axes=axes, out=target)
 
     return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype], device)
@@ -656,6 +657,7 @@ TURNED = [
 HELD = [
     normalization("held", (290, 1200), np.float32, (1,), "transposed", "contiguous", ONE_TEAM, again=True),
     normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
+    normalization("held by a large cluster", (40, 7000), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
     normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_TEAM),
     normalization("held doubles", (70, 900), np.float64, (1,), "transposed", "contiguous"),
     normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_TEAM),

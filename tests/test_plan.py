@@ -390,6 +390,7 @@ def test_kernels_of_a_normalization(shape, axes, expected):
     ("shape", "axes", "expected"),
     [
         ((65536, 4096), (1,), ["normalize_held"]),
+        ((32768, 8192), (1,), ["normalize_held"]),
         ((65536, 4096), (0,), ["sum_lines", "finish_lines", "apply_turned"]),
         ((4096, 1024), (0,), ["normalize_lines", "apply_turned"]),
         ((4096, 8), (0,), ["normalize_lines"]),
@@ -400,6 +401,15 @@ def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
     source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)
     plan = make_plan(Normalization(axes), {"input": source, "output": layout(shape)})
     assert [kernel for part in plan.parts for kernel in kernels(part)] == expected
+
+
+@pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65536, 4096), 8), ((32768, 8192), 16)])
+def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
+    """Each begins with a ticket: those for which there is no room at first find no work, and nobody waits for them."""
+    source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)
+    [launch] = make_plan(Normalization((1,)), {"input": source, "output": layout(shape)}).launches
+    assert (launch.cluster, launch.grid % cluster, launch.cooperative) == (cluster, 0, False)
+    assert launch.grid * launch.shared_bytes <= H200.multiprocessors * H200.shared_bytes_per_multiprocessor
 
 
 @pytest.mark.parametrize(

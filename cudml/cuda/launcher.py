@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import cupy
+from cupy_backends.cuda.api import driver
 
 from cudml.cuda.cache import cubin_path
 from cudml.cuda.device import architecture_of
@@ -14,6 +15,10 @@ from cudml.cuda.graphs import capture_of, is_capturing, kept_for_replays
 from cudml.cuda.scratch import NO_PIECE, DeviceScratch, Piece
 from cudml.plan.binding import Binding
 from cudml.plan.plan import Launch, Plan
+
+#: Blocks of a cluster that every GPU takes, and the attribute of a kernel whose clusters may be larger: the driver's
+#: CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED.
+_PORTABLE_CLUSTER, _LARGER_CLUSTERS_ALLOWED = 8, 14
 
 
 def launch(plan: Plan, arrays: Mapping[str, Any], device: int) -> None:
@@ -50,10 +55,13 @@ def _module(source: str, constants: tuple[tuple[str, str], ...], architecture: s
 
 
 def _function(module: cupy.RawModule, step: Launch) -> cupy.cuda.Function:
-    """The kernel as the current device has loaded it, allowed the dynamic shared memory that it is launched with."""
+    """The kernel as the current device has loaded it, allowed the dynamic shared memory and the clusters that it is
+    launched with."""
     kernel = module.get_function(step.kernel)
     if kernel.max_dynamic_shared_size_bytes < step.shared_bytes:  # never lowered: another plan may need more
         kernel.max_dynamic_shared_size_bytes = step.shared_bytes
+    if step.cluster > _PORTABLE_CLUSTER:
+        driver.funcSetAttribute(kernel.kernel.ptr, _LARGER_CLUSTERS_ALLOWED, 1)
     return kernel.kernel
 
 

@@ -76,6 +76,8 @@ class Launch:
     """Dynamic shared memory of a block."""
     cooperative: bool = False
     """All blocks run at the same time: the launch waits until there is room for them."""
+    cluster: int = 1
+    """Blocks of a cluster: more than 8 have to be allowed."""
 
     def __str__(self) -> str:
         shown = ", ".join(_show(argument) for argument in self.arguments)
