@@ -101,7 +101,7 @@ MUTANTS = [
            "if constexpr ([-ALIGNED-]{+true+}) {\n        return"),
     # Normalization of lines and columns
     Mutant("warp sums read at once", "normalization_lines.cu", "groups of four warps", ALL,
-           "= sums;[-\n    __syncthreads();-]\n    Sums neighbours"),
+           "= half;[-\n    __syncthreads();-]\n    Sums neighbours"),
     Mutant("output stored before all is read", "normalization_lines.cu", "groups in place", ALL,
            "rows.store(buffer, group, g, Normalizer<Compute>::of("
            "[-moments-]{+moments_of(sums, Shift(load_input(group, g, 0)).value, p)+}, p)"),
