@@ -5,8 +5,8 @@
 // of them before it uses the first. Where chunks are not dense and aligned, rows of 32 go through shared memory, so
 // that neighbouring lanes move neighbouring elements.
 //
-// Larger groups are cut into tiles and read twice: the sums of all tiles, the statistics of all groups, then every
-// tile again, from the last to the first, which the cache still holds.
+// Larger groups are cut into tiles and read twice: the sums of all tiles, from which the last blocks find the
+// statistics, then every tile again, from the last to the first, which the cache still holds.
 //
 // Constants that the plan sets, beside those of normalization_chunks.cuh and normalization_tiles.cuh:
 //     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
@@ -307,24 +307,27 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
 // Groups of several tiles: a warp has ROUNDS times ROWS rows of a tile, so that few tiles are left to be finished.
 
 struct Work {
-    Index group, begin;  // the first element of this warp's rows, less what first_of_row() adds
+    Index group, tile, begin;  // the first element of this warp's rows, less what first_of_row() adds
 
     __device__ Work(const Geometry& g, Index number) {
         group = number / g.tiles;
+        tile = number - group * g.tiles;
         const int warp = static_cast<int>(threadIdx.x) / LANES;
-        begin = (number - group * g.tiles) * ROUNDS * TILE + warp * (ROUNDS - 1) * ROWS * ROW;
+        begin = tile * ROUNDS * TILE + warp * (ROUNDS - 1) * ROWS * ROW;
     }
 
     __device__ void next_round() { begin += ROWS * ROW; }
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
-sum_lines(const char* input, Sums* tile_sums, Geometry g) {
+sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
+          Parameters p) {
     __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
     __shared__ __align__(16) WarpHalves warp_halves;
-    Work work(g, blockIdx.x);
-    const char* of_group = input + g.kept.offsets(work.group).of[OF_INPUT];
-    const Arrays group = {of_group, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
+    const TicketsFor<Sums> tickets = take_tile(control, g.tiles);
+    Work work(g, tickets.of_block());
+    const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
+    const Arrays group = arrays.at(g.kept.offsets(work.group));
     const Shift shift(load_input(group, g, 0));
     SerialPrefix<Half, levels_of(ROUNDS)> over_rounds;
     Half half = {};
@@ -336,14 +339,10 @@ sum_lines(const char* input, Sums* tile_sums, Geometry g) {
         half = over_rounds.next(round, rows.sum(work.begin, g.length, shift));
         work.next_round();
     }
-    const Sums sums = block_sum(warp_halves, half);
-    if (threadIdx.x == 0) tile_sums[blockIdx.x] = sums;
-}
-
-extern "C" __global__ void __launch_bounds__(FINISH_BLOCK)
-finish_lines(const char* input, const Sums* tile_sums, Normalizer<Compute>* normalizers, char* mean, char* variance,
-             Geometry g, Parameters p) {
-    finish_groups({input, nullptr, nullptr, nullptr, 0, 0, mean, variance}, tile_sums, normalizers, g, p);
+    Sums sums = block_sum(warp_halves, half);
+    Word* words = control + SECTOR + work.group * published_words<1>(g.tiles);
+    const bool is_last = add_up_tiles<1, BLOCK>(sums, words, work.tile, g.tiles, tickets.epoch());
+    if (is_last && threadIdx.x == 0) finish_group(arrays, normalizers, g, work.group, sums, shift.value, p);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
