@@ -5,9 +5,9 @@
 // sets are tiles. So nearly all is added up while other blocks still read, and the block that has a group's last tile
 // finishes the group: a launch of its own for that took an H200 3 to 6 us more.
 //
-// Tiles are taken by tickets, in the order of their numbers, so whoever waits waits for blocks that run already. Blocks
-// that take one tile after the other, and the next ticket while they work on one, were up to 15 % slower: where one ends
-// none begins that would load meanwhile.
+// Tiles are taken by tickets, in the order of their numbers, so whoever waits waits for blocks that run already.
+// Blocks that take one tile after the other, and the next ticket while they work on one, were up to 15 % slower: where
+// one ends none begins that would load meanwhile.
 #pragma once
 
 #include "normalization.cuh"
@@ -28,7 +28,8 @@ __device__ inline TicketsFor<Sums> take_tile(Word* control, Index tiles) {
 __device__ constexpr int levels_of(int rounds) { return rounds <= 2 ? 1 : 1 + levels_of(rounds / 2); }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Sets of COLUMNS neighbouring groups. Words of neighbouring columns lie side by side, then those of neighbouring tiles.
+// Sets of COLUMNS neighbouring groups. Words of neighbouring columns lie side by side, then those of neighbouring
+// tiles.
 
 __device__ inline Index sets_of(Index tiles) { return (tiles + RADIX - 1) / RADIX; }
 
