@@ -133,10 +133,10 @@ struct Shift {
     double value;
 
     __device__ explicit Shift(Input first) {
-        const double x = as_double(first);
-        const bool finite = x - x == 0;
+        const auto x = widen(first);
+        const bool finite = x - x == 0;  // while it is converted
         element = finite ? first : convert<Input>(0.0f);
-        value = finite ? x : 0.0;
+        value = finite ? as_double(first) : 0.0;
     }
 };
 
@@ -151,6 +151,28 @@ template <int COUNT> __device__ Sums sum_of(const Pack<Input, COUNT>& chunk, dou
 }
 
 template <> constexpr bool COMMUTES<Sums> = true;
+
+// One of the two sums: lanes that exchange halves take half the shuffles.
+struct Half {
+    double value;
+};
+
+__device__ Half combine(Half a, Half b) { return {a.value + b.value}; }
+template <> constexpr bool COMMUTES<Half> = true;
+
+// Of COUNT rows, of which each lane has a chunk: even lanes get the first of the sums, odd ones the second.
+template <int COUNT> __device__ Half half_of_rows(const Sums (&sums)[COUNT]) {
+    Half half[2 * COUNT];
+#pragma unroll
+    for (int r = 0; r < COUNT; r++) {
+        half[2 * r] = {sums[r].first};
+        half[2 * r + 1] = {sums[r].second};
+    }
+    Half sum = row_aggregates(half);  // of row lane / 2 % COUNT
+#pragma unroll
+    for (int step = 2; step < 2 * COUNT; step *= 2) sum = combine(sum, shuffle(sum, lane_index() ^ step));
+    return sum;
+}
 
 // Of neighbours, as many as a power of two.
 template <int COUNT> __device__ Sums pairwise_sum(Sums (&sums)[COUNT]) {
@@ -213,7 +235,7 @@ __device__ double reciprocal_root(double x) {
     double y = bits_as_double(0x5fe6eb50c7b537a9ull - (double_as_bits(x) >> 1));
     const double minus_half = -0.5 * x;
 #pragma unroll
-    for (int step = 0; step < 3; step++) y *= fma(minus_half * y, y, 1.5);
+    for (int step = 0; step < 3; step++) y = fma(minus_half * y, y * y, 1.5 * y);  // the products side by side
     return y;
 }
 
@@ -242,9 +264,9 @@ template <> struct __align__(16) Normalizer<float> {
 
     // Every thread of a block waits for this, one operation after the other.
     __device__ static Normalizer of(const Moments& m, const Parameters& p) {
-        const double spread = fma(m.squares, p.inverse_length, p.epsilon), bounded = spread > 1e300 ? 1e300 : spread;
-        const double reciprocal = reciprocal_root(bounded);
-        const double root = NORMALIZE_VARIANCE && m.squares != 0 ? reciprocal : 1.0;
+        const double spread = fma(m.squares, p.inverse_length, p.epsilon);
+        const double reciprocal = reciprocal_root(spread), bounded = spread > 1e300 ? 1e-150 : reciprocal;
+        const double root = NORMALIZE_VARIANCE && m.squares != 0 ? bounded : 1.0;
         Normalizer normalizer = of_usual(m, root);
         if (!are_usual(m.mean, NORMALIZE_VARIANCE ? spread : 1.0)) normalizer = of_any(m, root);
         return normalizer;

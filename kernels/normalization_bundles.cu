@@ -14,7 +14,8 @@
 #include "normalization.cuh"
 
 constexpr int PIECE = BUNDLE * RUN, WARPS = THREADS / LANES;
-constexpr int STAGES = 2;  // the first half of a bundle is added up while the second is loaded; more are no faster
+constexpr bool COLUMNS = RUN == 1;
+constexpr int STAGES = COLUMNS ? 4 : 2;  // parts of a bundle, which are added up while others are loaded
 
 using Chunk = Pack<Input, CHUNK>;
 using Result = Pack<Output, CHUNK>;
@@ -54,11 +55,12 @@ struct Mover {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Sums. A row has a chunk for each lane: of one group or, where runs are single elements, of several. A warp adds up
-// ROWS of them at a time, a unit of each of these groups.
+// Sums. A warp adds up a unit at a time: ROWS rows of a group, in which each lane has a chunk, or CHUNKS_OF_LANE chunks
+// for each lane of all groups, where these are columns.
 
-constexpr int GROUPS_OF_ROW = RUN > 1 ? 1 : BUNDLE < 8 ? BUNDLE : 8, CHUNKS_OF_ROW = LANES / GROUPS_OF_ROW;
-constexpr int ROWS = 4, UNIT = ROWS * CHUNKS_OF_ROW, SETS = BUNDLE / GROUPS_OF_ROW;
+constexpr int ROWS = 4, CHUNKS_OF_LANE = 2;
+constexpr int ACROSS = COLUMNS ? BUNDLE / CHUNK : 1, SHARING = LANES / ACROSS;  // lanes beside each other, and below
+constexpr int UNIT = COLUMNS ? SHARING * CHUNKS_OF_LANE : ROWS * LANES, SETS = COLUMNS ? 1 : BUNDLE;
 
 // The chunk of a group that begins with element `number`; behind the end it is the shift.
 __device__ Chunk chunk_of(const Input* group, int number, int length, const Shift& shift) {
@@ -79,27 +81,65 @@ struct UnitSums {
 
     __device__ static int units(int length) { return (length + UNIT * CHUNK - 1) / (UNIT * CHUNK); }
 
-    // By a warp: `number` counts units of sets of groups.
+    // By a warp: `number` counts units, group by group.
     __device__ void add(const Input* data, int length, int number) {
-        const int unit = number / SETS, lane = lane_index();
-        const int group = number % SETS * GROUPS_OF_ROW + lane % GROUPS_OF_ROW;
+        if constexpr (COLUMNS) add_columns(data, length, number);
+        else add_group(data, length, number / SETS, number % SETS);
+    }
+
+    __device__ void add_group(const Input* data, int length, int unit, int group) {
         const Shift shift(data[group * RUN]);
-        const int first = (unit * UNIT + lane / GROUPS_OF_ROW) * CHUNK;
+        const int first = (unit * UNIT + lane_index()) * CHUNK;
         Chunk chunk[ROWS];
         Sums sums[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {  // without branches, so that rows wait for shared memory together
-            const int number = first + r * CHUNKS_OF_ROW * CHUNK;
+            const int number = first + r * LANES * CHUNK;
             chunk[r] = chunk_of(data + group * RUN, number < length ? number : 0, length, shift);
         }
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const Sums of_chunk = sum_of(chunk[r], shift.value);
-            sums[r] = first + r * CHUNKS_OF_ROW * CHUNK < length ? of_chunk : Sums{};
+            sums[r] = first + r * LANES * CHUNK < length ? of_chunk : Sums{};
         }
-        const Sums of_row = row_aggregates<ROWS, CHUNKS_OF_ROW, GROUPS_OF_ROW>(sums);
-        const Sums total = lane_sum<ROWS * GROUPS_OF_ROW>(of_row, GROUPS_OF_ROW);
-        if (lane < GROUPS_OF_ROW) of[unit][group] = total;
+        const Sums total = lane_sum<ROWS>(row_aggregates(sums));
+        if (lane_index() == 0) of[unit][group] = total;
+    }
+
+    // A lane has vectors of CHUNK columns. Of the lanes below each other every second one takes its steps in pairs the
+    // other way round: so neighbours load from different banks. A step that does not exist is the first one, which adds
+    // nothing, unless it is not finite, and then the sums are not either.
+    __device__ void add_columns(const Input* data, int length, int unit) {
+        constexpr int STEPS = CHUNKS_OF_LANE * CHUNK;
+        const int across = lane_index() % ACROSS, share = lane_index() / ACROSS;
+        const int first = (unit * SHARING + share) * STEPS, odd = share % 2;
+        const Chunk* columns = reinterpret_cast<const Chunk*>(data) + across;
+        const Chunk first_of = columns[0];
+        Chunk step[STEPS];
+#pragma unroll
+        for (int k = 0; k < STEPS; k++) {
+            const int number = first + (k ^ odd);
+            step[k] = columns[(number < length ? number : 0) * ACROSS];
+        }
+        Sums sums[CHUNK];
+#pragma unroll
+        for (int v = 0; v < CHUNK; v++) {
+            const Shift shift(first_of.element[v]);
+            Sums of_chunk[CHUNKS_OF_LANE];
+#pragma unroll
+            for (int c = 0; c < CHUNKS_OF_LANE; c++) {
+                Chunk chunk;
+#pragma unroll
+                for (int j = 0; j < CHUNK; j++) {
+                    const int k = c * CHUNK + j;
+                    chunk.element[j] = odd ? step[k ^ 1].element[v] : step[k].element[v];
+                }
+                of_chunk[c] = sum_of(chunk, shift.value);
+            }
+            sums[v] = pairwise_sum(of_chunk);
+        }
+        const Sums total = row_aggregates<CHUNK, SHARING, ACROSS>(sums);
+        if (share < CHUNK) of[unit][across * CHUNK + share] = total;
     }
 
     // Of a group, in all lanes of a warp.

@@ -2,9 +2,16 @@
 //
 // Nothing is waited for but memory, so several blocks share a multiprocessor. Columns that fit a block are read once.
 // Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has ROUNDS spans, one
-// after the other. The constants are those of normalization_spans.cuh and normalization_tiles.cuh.
+// after the other. The constants are those of normalization_spans.cuh.
 #include "normalization_spans.cuh"
 #include "normalization_tiles.cuh"
+
+// The first elements of the columns, by all threads, who meet before anybody reads them.
+__device__ void keep_first(const Elements& first, Input (&first_of)[COLUMNS]) {
+    if (threadIdx.x >= ACROSS) return;
+#pragma unroll
+    for (int v = 0; v < VECTOR; v++) first_of[v * ACROSS + threadIdx.x] = first.element[v];
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Columns of a block at the most
@@ -27,10 +34,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     Sums sums[VECTOR];
     span.sum(first, sums);
     sum_over_warp(sums);
-    if (threadIdx.x < ACROSS) {
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) first_of[v * ACROSS + threadIdx.x] = first.element[v];
-    }
+    keep_first(first, first_of);
     column_sums.add(sums);
 
 #pragma unroll 1
@@ -60,12 +64,16 @@ struct Work {
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
-sum_columns(const char* input, Sums* tile_sums, Geometry g) {
+sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
+            Parameters p) {
     __shared__ ColumnSums column_sums;
+    __shared__ Input first_of[COLUMNS];
     __shared__ WarpRows rows[WARPS_OF_ROWS];
     WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
-    const Work work(g, blockIdx.x);
+    const TicketsFor<Sums> tickets = take_tile(control, g.tiles);
+    const Work work(g, tickets.of_block());
     Place place(g, work.strip, work.tile);
+    const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
     const char* column = input + g.kept.offsets(place.column).of[OF_INPUT];
     const Elements first = load_elements(column, g);
     SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
@@ -80,18 +88,15 @@ sum_columns(const char* input, Sums* tile_sums, Geometry g) {
         for (int k = 0; k < LEFT; k++) sums[k] = over_rounds[k].next(round, sums[k]);
         place.next_round();
     }
+    keep_first(first, first_of);
     column_sums.add(sums);
-#pragma unroll 1
-    for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
-        const Index number = column_of(work.strip, c);
-        if (WHOLE || number < g.groups) tile_sums[number * g.tiles + work.tile] = column_sums.total(c);
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(FINISH_BLOCK)
-finish_columns(const char* input, const Sums* tile_sums, Normalizer<Compute>* normalizers, char* mean, char* variance,
-               Geometry g, Parameters p) {
-    finish_groups({input, nullptr, nullptr, nullptr, 0, 0, mean, variance}, tile_sums, normalizers, g, p);
+    const int c = static_cast<int>(threadIdx.x);
+    Sums total = column_sums.total(c % COLUMNS);
+    Word* words = control + SECTOR + work.strip * published_words<COLUMNS>(g.tiles);
+    const bool is_last = add_up_tiles<COLUMNS, BLOCK>(total, words, work.tile, g.tiles, tickets.epoch());
+    const Index number = column_of(work.strip, c);
+    if (!is_last || c >= COLUMNS || (!WHOLE && number >= g.groups)) return;
+    finish_group(arrays, normalizers, g, number, total, Shift(first_of[c]).value, p);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)

@@ -5,8 +5,8 @@
 // of them before it uses the first. Where chunks are not dense and aligned, rows of 32 go through shared memory, so
 // that neighbouring lanes move neighbouring elements.
 //
-// Larger groups are cut into tiles and read twice: the sums of all tiles, the statistics of all groups, then every
-// tile again, from the last to the first, which the cache still holds.
+// Larger groups are cut into tiles and read twice: the sums of all tiles, from which the last blocks find the
+// statistics, then every tile again, from the last to the first, which the cache still holds.
 //
 // Constants that the plan sets, beside those of normalization_chunks.cuh and normalization_tiles.cuh:
 //     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
@@ -236,15 +236,15 @@ struct Rows {
         }
     }
 
-    // Of the warp's rows.
-    __device__ Sums sum(Index begin, Index end, const Shift& shift) const {
+    // Of the warp's rows: in even lanes the first of the sums, in odd ones the second.
+    __device__ Half sum(Index begin, Index end, const Shift& shift) const {
         Sums sums[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const Index number = begin + first_of_row(r) + lane_index() * CHUNK;
             sums[r] = sum_of_existing(chunk[r], shift, number, end);
         }
-        return lane_sum<ROWS>(row_aggregates(sums));
+        return half_of_rows(sums);
     }
 
     __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g,
@@ -261,16 +261,21 @@ struct Rows {
     }
 };
 
+using WarpHalves = Half[WARPS][2];
+
 // From the sums of the warps to that of the block: each lane adds up some by itself.
-__device__ Sums block_sum(Sums (&warp_sums)[WARPS], Sums sums) {
+__device__ Sums block_sum(WarpHalves& warp_halves, Half half) {
     constexpr int WIDTH = 1 << (WARPS > 16 ? 5 : WARPS > 8 ? 4 : WARPS > 4 ? 3 : WARPS > 2 ? 2 : WARPS > 1);
     constexpr int AT_ONCE = OPERANDS_EARLY && WIDTH >= 4 ? 4 : 1;
     const int first = lane_index() % (WIDTH / AT_ONCE) * AT_ONCE;
-    if (lane_index() == 0) warp_sums[threadIdx.x / LANES] = sums;
+    if (lane_index() < 2) warp_halves[threadIdx.x / LANES][lane_index()] = half;
     __syncthreads();
     Sums neighbours[AT_ONCE];
 #pragma unroll
-    for (int k = 0; k < AT_ONCE; k++) neighbours[k] = first + k < WARPS ? warp_sums[first + k] : Sums{};
+    for (int k = 0; k < AT_ONCE; k++) {
+        const Half* halves = warp_halves[first + k < WARPS ? first + k : 0];
+        neighbours[k] = first + k < WARPS ? Sums{halves[0].value, halves[1].value} : Sums{};
+    }
     return lane_sum<WIDTH / AT_ONCE>(pairwise_sum(neighbours));
 }
 
@@ -278,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                 double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
-    __shared__ Sums warp_sums[WARPS];
+    __shared__ __align__(16) WarpHalves warp_halves;
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
     const Arrays group = arrays.at(g.kept.offsets(static_cast<Index>(blockIdx.x)));
@@ -287,55 +292,57 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     rows.load(group, g, 0, g.length);
     const Shift shift(load_input(group, g, 0));
     rows.gather(buffer);
-    const Sums sums = block_sum(warp_sums, rows.sum(0, g.length, shift));
+    const Sums sums = block_sum(warp_halves, rows.sum(0, g.length, shift));
     // By now the whole group was read, so the output may be the input.
 
     const Moments moments = moments_of(sums, shift.value, p);
-    if (mean && threadIdx.x == 0) store_moments(group, moments, p);
+    // All wait for a branch. So it comes last, unless they have no registers left to keep the moments in.
+    constexpr bool LAST = HAS_OUTPUT && ROWS <= 4;
+    if (!LAST && mean && threadIdx.x == 0) store_moments(group, moments, p);
     if (HAS_OUTPUT) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, g.length);
+    if (LAST && mean && threadIdx.x == 0) store_moments(group, moments, p);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Groups of several tiles: a warp has ROUNDS times ROWS rows of a tile, so that few tiles are left to be finished.
 
 struct Work {
-    Index group, begin;  // the first element of this warp's rows, less what first_of_row() adds
+    Index group, tile, begin;  // the first element of this warp's rows, less what first_of_row() adds
 
     __device__ Work(const Geometry& g, Index number) {
         group = number / g.tiles;
+        tile = number - group * g.tiles;
         const int warp = static_cast<int>(threadIdx.x) / LANES;
-        begin = (number - group * g.tiles) * ROUNDS * TILE + warp * (ROUNDS - 1) * ROWS * ROW;
+        begin = tile * ROUNDS * TILE + warp * (ROUNDS - 1) * ROWS * ROW;
     }
 
     __device__ void next_round() { begin += ROWS * ROW; }
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
-sum_lines(const char* input, Sums* tile_sums, Geometry g) {
+sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
+          Parameters p) {
     __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
-    __shared__ Sums warp_sums[WARPS];
-    Work work(g, blockIdx.x);
-    const char* of_group = input + g.kept.offsets(work.group).of[OF_INPUT];
-    const Arrays group = {of_group, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
+    __shared__ __align__(16) WarpHalves warp_halves;
+    const TicketsFor<Sums> tickets = take_tile(control, g.tiles);
+    Work work(g, tickets.of_block());
+    const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
+    const Arrays group = arrays.at(g.kept.offsets(work.group));
     const Shift shift(load_input(group, g, 0));
-    SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds;
-    Sums sums = {};
+    SerialPrefix<Half, levels_of(ROUNDS)> over_rounds;
+    Half half = {};
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
         Rows rows;
         rows.load(group, g, work.begin, g.length);
         rows.gather(buffers[INPUT_PACKED ? 0 : threadIdx.x / LANES]);
-        sums = over_rounds.next(round, rows.sum(work.begin, g.length, shift));
+        half = over_rounds.next(round, rows.sum(work.begin, g.length, shift));
         work.next_round();
     }
-    sums = block_sum(warp_sums, sums);
-    if (threadIdx.x == 0) tile_sums[blockIdx.x] = sums;
-}
-
-extern "C" __global__ void __launch_bounds__(FINISH_BLOCK)
-finish_lines(const char* input, const Sums* tile_sums, Normalizer<Compute>* normalizers, char* mean, char* variance,
-             Geometry g, Parameters p) {
-    finish_groups({input, nullptr, nullptr, nullptr, 0, 0, mean, variance}, tile_sums, normalizers, g, p);
+    Sums sums = block_sum(warp_halves, half);
+    Word* words = control + SECTOR + work.group * published_words<1>(g.tiles);
+    const bool is_last = add_up_tiles<1, BLOCK>(sums, words, work.tile, g.tiles, tickets.epoch());
+    if (is_last && threadIdx.x == 0) finish_group(arrays, normalizers, g, work.group, sums, shift.value, p);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)

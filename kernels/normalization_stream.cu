@@ -221,13 +221,6 @@ __device__ void add_units(const Work& work, Parts (&parts)[STAGES], int adder) {
 // all pieces at the same time, so neighbouring lanes read neighbours: 64 groups of 16 MiB took 0.63 ms on an H200 where
 // each sector was asked for four times, and 0.60 so.
 
-struct Half {
-    double value;
-};
-
-__device__ Half combine(Half a, Half b) { return {a.value + b.value}; }
-template <> constexpr bool COMMUTES<Half> = true;
-
 struct HalfWords {
     Word word[2];
 

@@ -555,7 +555,7 @@ LARGE_GROUPS = [
     normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
     normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
     moments("moments of many tiles", (3, 12300), np.float64, 1),
-    moments("moments of more tiles than a warp takes", (257 * 2048 + 1, 2), np.float64, 0, device=MANY_BLOCKS),
+    moments("moments of more tiles than a set has", (257 * 2048 + 1, 2), np.float64, 0, device=MANY_BLOCKS),
     moments("moments of nothing", (3, 0), np.float64, 1),
     normalization("large columns", (2049, 9), np.float32, (0,)),
     normalization("large columns in place", (1025, 33), np.float32, (0,), out="same", device=OLD_GPU),

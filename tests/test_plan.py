@@ -359,14 +359,14 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
         ((100, 64), (1,), ["normalize_short_lines"]),
         ((100, 16384), (1,), ["normalize_lines"]),
         ((100, 20_000), (1,), ["normalize_stream"]),
-        ((1, 2**28), (1,), ["sum_lines", "finish_lines", "apply_lines"]),
+        ((1, 2**28), (1,), ["sum_lines", "apply_lines"]),
         ((512, 100), (0,), ["normalize_columns"]),
         ((4096, 100), (0,), ["normalize_clusters"]),
         ((4096, 65536), (0,), ["normalize_strips"]),
         ((8200, 64), (0,), ["normalize_strips"]),
         ((4096, 20), (0,), ["normalize_clusters"]),
-        ((4096, 9), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
-        ((2**20, 256), (0,), ["sum_columns", "finish_columns", "apply_columns"]),
+        ((4096, 9), (0,), ["sum_columns", "apply_columns"]),
+        ((2**20, 256), (0,), ["sum_columns", "apply_columns"]),
         ((8, 40, 20, 20), (0, 2, 3), ["normalize_lines"]),
         ((32, 1024, 7, 7), (0, 2, 3), ["normalize_lines"]),
         ((64, 2048, 7, 7), (0, 2, 3), ["normalize_bundles"]),
@@ -391,7 +391,7 @@ def test_kernels_of_a_normalization(shape, axes, expected):
     [
         ((65536, 4096), (1,), ["normalize_held"]),
         ((32768, 8192), (1,), ["normalize_held"]),
-        ((65536, 4096), (0,), ["sum_lines", "finish_lines", "apply_turned"]),
+        ((65536, 4096), (0,), ["sum_lines", "apply_turned"]),
         ((4096, 1024), (0,), ["normalize_lines", "apply_turned"]),
         ((4096, 8), (0,), ["normalize_lines"]),
         ((100, 100), (0,), ["normalize_short_lines"]),
@@ -456,7 +456,7 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
 @pytest.mark.parametrize(("axes", "expected"), [((1,), "lines"), ((0,), "columns")])
 def test_groups_that_the_gpu_cannot_hold_together_are_read_twice(device, axes, expected):
     plan = make_plan(Normalization(axes), {"input": layout((2048, 2**20)), "output": layout((2048, 2**20))}, device)
-    assert kernels(plan) == [f"{step}_{expected}" for step in ("sum", "finish", "apply")]
+    assert kernels(plan) == [f"{step}_{expected}" for step in ("sum", "apply")]
 
 
 @pytest.mark.parametrize("divisor", [2, 3, 5, 7, 49, 64, 1000, 2**20 + 1, 2**30, 2**31 - 1])
@@ -470,7 +470,7 @@ def test_magic_numbers_divide(divisor):
 
 def test_the_moments_of_nothing_are_still_written():
     moments = {"mean": layout((7, 1)), "variance": layout((7, 1))}
-    assert kernels(make_plan(Moments((1,)), {"input": layout((7, 0)), **moments})) == ["finish_lines"]
+    assert kernels(make_plan(Moments((1,)), {"input": layout((7, 0)), **moments})) == ["normalize_short_lines"]
     assert (
         kernels(make_plan(Moments((1,)), {"input": layout((0, 7)), "mean": layout((0, 1)), "variance": layout((0, 1))}))
         == []

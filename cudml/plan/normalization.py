@@ -10,7 +10,7 @@ from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
-from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
+from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, two_steps
 from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.normalization_turned import plan_turned
 from cudml.plan.plan import Launch, Plan, constants_of
@@ -46,9 +46,8 @@ _THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1280, 1024, 76
 _TILE_WARPS, _ROWS_OF_WARP = 16, 8
 
 #: How often a warp holds rows of a tile, at most: with an output, and for moments alone, where blocks that load once
-#: are faster by 3 %. Tiles of a group that leave a single block much to add up: of more, for these, 4 times.
-_ROUNDS, _ROUNDS_OF_MOMENTS, _ROUNDS_OF_ONE = 2, 1, 4
-_MANY_TILES = 8192
+#: are faster by 3 %.
+_ROUNDS, _ROUNDS_OF_MOMENTS = 2, 1
 
 #: Static shared memory of a block at the most, less what sums take.
 _STATIC_BYTES = 40_000
@@ -78,37 +77,30 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
 
 
 def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
-    chunks = math.ceil(groups.length / groups.chunk)
+    chunks = math.ceil(groups.length / groups.chunk) or LANES  # of nothing: a row in which no chunk exists
     rows = math.ceil(chunks / LANES)
     most_warps = _most_warps(groups)
     few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
-    if 0 < rows <= (2 if few else _SHORT_ROWS):
+    if rows <= (2 if few else _SHORT_ROWS):
         return _plan_short(groups, spec, device, chunks, rows, few)
     bundled = plan_bundles(groups, spec, device)
     if bundled is not None:
         return bundled
-    if 0 < rows <= min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]):
+    if rows <= min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]):
         return _plan_shared(groups, spec, rows, most_warps, device)
-    streamed = plan_stream(groups, spec, device) if groups.length and groups.has("output") else None
+    streamed = plan_stream(groups, spec, device) if groups.has("output") else None
     if streamed is not None:
         return streamed
     rows = most_warps * _ROWS_OF_WARP
-    rounds = rounds_of(groups, rows * LANES * groups.chunk, _most_rounds(groups, rows), device)
+    most = _ROUNDS if groups.has("output") else _ROUNDS_OF_MOMENTS
+    rounds = rounds_of(groups, rows * LANES * groups.chunk, most, device)
     rows *= rounds
     shares = {**_shares(groups, device, most_warps, _ROWS_OF_WARP), "ROUNDS": rounds}
     shares["ENDS"] = _ends(groups, rows * LANES, 1)
     shares["READ_ONCE"] = groups.is_read_once and shares["ENDS"] == 0  # (300, 100000) takes 35 us, and 38 read once
     groups = groups.in_tiles(rows * LANES * groups.chunk)
     block = most_warps * LANES
-    return three_steps("lines", groups, spec, {**groups.constants(spec), **shares}, block, groups.count * groups.tiles)
-
-
-def _most_rounds(groups: Groups, rows: int) -> int:
-    """Of a tile of so many rows in each of them."""
-    if groups.has("output"):
-        return _ROUNDS
-    tiles = groups.length // (rows * LANES * groups.chunk)
-    return _ROUNDS_OF_ONE if tiles > _MANY_TILES else _ROUNDS_OF_MOMENTS
+    return two_steps("lines", groups, spec, {**groups.constants(spec), **shares}, block)
 
 
 def _most_warps(groups: Groups) -> int:
@@ -174,11 +166,14 @@ def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
     """kernels/normalization_chunks.cuh: ENDS, where so many chunks of a group or tile, and groups, are worked on."""
     if groups.length % groups.chunk:
         return 2
-    return 0 if groups.length % (chunks * groups.chunk) == 0 and groups.count % groups_of_block == 0 else 1
+    whole = groups.length > 0 and groups.length % (chunks * groups.chunk) == 0
+    return 0 if whole and groups.count % groups_of_block == 0 else 1
 
 
 def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> dict[str, int]:
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
+    if groups.length == 0:
+        packed["INPUT_PACKED"] = True  # so that no address is made up for what does not exist
     return {
         **packed,
         "LINE_LANES": LANES,
@@ -190,7 +185,6 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
         "ROUNDS": 1,
         "ROWS": rows,
         "TEAMS": 1,
-        "FINISHERS": 1,
         "RESIDENT": _resident(groups, device, _THREADS_OF_64, warps * LANES),
     }
 

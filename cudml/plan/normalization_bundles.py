@@ -1,7 +1,7 @@
 """The plans of neighbouring groups that lie in shared memory together: kernels/normalization_bundles.cu.
 
 On an H200 (64, 2048, 7, 7) over 0, 2, 3 takes 17.9 us in place of 20.5 as lines, of halves 16.2 in place of 28.2, and
-(256, 1024, 7, 7) 40 in place of 104; (64, 7, 7, 2048) over 0, 1, 2 takes 18.8 in place of 20.8 in clusters.
+(256, 1024, 7, 7) 40 in place of 104; (64, 7, 7, 2048) over 0, 1, 2 takes 17.4 in place of 20.8 in clusters.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LEAST_FILLED, _LEAST_ITEMSIZE = 1 / 2, 4
 #: Threads of a multiprocessor, and of a block at the most; bundles of a multiprocessor.
 _THREADS, _MOST_THREADS, _MOST_RESIDENT = 1024, 512, 8
 
-#: Chunks that a warp adds up at a time: kernels/normalization_bundles.cu, UNIT.
-_UNIT_ROWS, _MOST_GROUPS_OF_ROW = 4, 8
+#: Chunks of a lane that a warp adds up at a time, of one group and of columns: kernels/normalization_bundles.cu, UNIT.
+_ROWS, _CHUNKS_OF_LANE = 4, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Bundle:
 
     def units(self, groups: Groups) -> int:
         """A power of two from which on a group has no units."""
-        groups_of_row = min(self.count, _MOST_GROUPS_OF_ROW) if self.run == 1 else 1
-        return power_of_two(math.ceil(groups.length / (_UNIT_ROWS * LANES // groups_of_row * groups.chunk)))
+        chunks = _ROWS * LANES if self.run > 1 else _CHUNKS_OF_LANE * LANES * groups.chunk // self.count
+        return power_of_two(math.ceil(groups.length / (chunks * groups.chunk)))
 
     def resident(self, groups: Groups, device: DeviceProperties) -> int:
         """Bundles that fit a multiprocessor."""

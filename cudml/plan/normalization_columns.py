@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
-from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, three_steps
+from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, two_steps
 from cudml.plan.normalization_strips import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -23,10 +23,10 @@ _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 
 #: Tiles, by whether they are normalized as well: threads, how wide strips are, how often a thread loads a span at most.
 #: On an H200 a block of 512 that only reads leaves memory idle when it ends; narrower stores cost more than that.
-#: Blocks of a warp that only reads are the best, if it loads often: 250 us for (65536, 4096), 254 if it does 32 times,
-#: and 269 where blocks have 256 threads, which smaller arrays need.
-_TILES = {False: (256, 128, 8), True: (512, 256, 4)}
-_TILES_OF_WARPS = (LANES, 128, 64)
+#: Blocks of four warps that only read are the best, if they load often: 246 us for (65536, 4096), 252 if they load 8
+#: times, and 257 where they have 256 threads.
+_TILES = {False: (128, 128, 32), True: (512, 256, 4)}
+_NARROW_TILES = {False: (256, 128, 16), True: (256, 256, 4)}
 
 #: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
@@ -97,12 +97,7 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
         return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
     tiles = Columns(vector, span, 1, 1, 1, chunk)
     is_narrow = groups.count * size < _NARROW_ROW_BYTES
-    if not groups.has("output") and not is_narrow:
-        of_warps = _in_tiles(tiles, groups, device, *_TILES_OF_WARPS)
-        if of_warps.rounds == _TILES_OF_WARPS[-1]:
-            return of_warps
-    threads, nbytes, rounds = _TILES[groups.has("output")]
-    return _in_tiles(tiles, groups, device, _THREADS if is_narrow else threads, nbytes, rounds)
+    return _in_tiles(tiles, groups, device, *(_NARROW_TILES if is_narrow else _TILES)[groups.has("output")])
 
 
 def _in_tiles(
@@ -148,8 +143,7 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if streamed is not None:
         return streamed
     groups = groups.in_tiles(chosen.tile)
-    constants, blocks = _constants(groups, spec, chosen), chosen.grid(groups) * groups.tiles
-    return three_steps("columns", groups, spec, constants, chosen.threads, blocks)
+    return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width)
 
 
 def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns) -> Plan:
@@ -180,7 +174,6 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),
         "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
-        "FINISHERS": 1,
         "WHOLE": groups.count % chosen.width == 0 and groups.length % (chosen.tile * chosen.blocks) == 0,
         "RESIDENT": max(1, resident // chosen.threads),
     }

@@ -1,4 +1,4 @@
-"""What the plans of all normalizations share: their arguments, and the three steps for groups of several tiles."""
+"""What the plans of all normalizations share: their arguments, and the two steps for groups of several tiles."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import numpy as np
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import power_of_two
-from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, Workspace, constants_of
+from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
 
-#: Threads that finish a group: one for so many tiles, whose sums it loads at a time, as far as they fit in a block.
-_TILES_OF_THREAD = 8  # kernels/normalization_tiles.cuh: AT_ONCE
-_MOST_THREADS = 1024
-
 #: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
-_LEAST_TILES = 16
+_LEAST_TILES = 15
 
 SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in words as it is published
 SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
+_TILES_OF_SET = 32  #: kernels/normalization_tiles.cuh: a set of tiles
 _NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
 
 
@@ -60,21 +56,28 @@ def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties
     return rounds
 
 
-def three_steps(
-    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, blocks: int
+def two_steps(
+    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, columns: int = 1
 ) -> Plan:
-    """The sums of all tiles, the statistics of all groups, and every tile again."""
-    sums, normalizers = Workspace(0), Workspace(groups.count * groups.tiles * SUMS_BYTES)
-    source, geometry, numbers = Pointer("input"), groups.geometry, parameters(groups, spec)
-    finishers = min(_MOST_THREADS, power_of_two(math.ceil(groups.tiles / _TILES_OF_THREAD)))
-    threads = max(256, finishers)
-    finish = (source, sums, normalizers, Pointer("mean"), Pointer("variance"), geometry, numbers)
-    launches = [Launch(f"finish_{kind}", math.ceil(groups.count * finishers / threads), threads, finish)]
-    if groups.length:
-        launches.insert(0, Launch(f"sum_{kind}", blocks, block, (source, sums, geometry)))
-    if groups.length and groups.has("output"):
+    """The sums of all tiles, from which the last blocks find the statistics, and every tile again. A block has a tile
+    of so many neighbouring groups."""
+    strips = math.ceil(groups.count / columns)
+    words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns)
+    source, geometry, numbers, normalizers = Pointer("input"), groups.geometry, parameters(groups, spec), Workspace(0)
+    statistics = (normalizers, Pointer("mean"), Pointer("variance"))
+    blocks = strips * groups.tiles
+    launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers))]
+    if groups.has("output"):
         apply = (source, Pointer("output"), *operand_arguments(), normalizers, geometry, numbers)
         launches.append(Launch(f"apply_{kind}", blocks, block, apply))
-    workspace = normalizers.offset + groups.count * _NORMALIZER_BYTES
-    chosen = constants_of(**{**constants, "FINISHERS": finishers})
-    return Plan(f"normalization_{kind}.cu", chosen, tuple(launches), workspace)
+    workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
+    return Plan(f"normalization_{kind}.cu", constants_of(**constants), tuple(launches), workspace, 8 * words)
+
+
+def _published_words(tiles: int, columns: int) -> int:
+    """kernels/normalization_tiles.cuh: published_words."""
+    sets = 0
+    while tiles > 1:
+        tiles = math.ceil(tiles / _TILES_OF_SET)
+        sets += tiles
+    return sets * _TILES_OF_SET * SUMS_WORDS * columns

@@ -25,7 +25,7 @@ _HELD_BYTES = 65536
 #: next one to be stored, units are smaller: 65536 x 4096 floats took 0.73 ms instead of 0.75.
 _LEAST_PIECE_BYTES, _SMALLER_UNIT_BYTES = 65536, 8192
 
-#: What pieces of strips may take of a ring at the most: else three steps are faster.
+#: What pieces of strips may take of a ring at the most: else two steps are faster.
 _MOST_OF_RING = 2 / 3
 
 #: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory, and another.
