@@ -6,9 +6,6 @@
 
 #include "normalization.cuh"
 
-// Of a SerialPrefix over so many rounds of a tile, a power of two.
-__device__ constexpr int levels_of(int rounds) { return rounds <= 2 ? 1 : 1 + levels_of(rounds / 2); }
-
 constexpr int FINISH_BLOCK = FINISHERS > 256 ? FINISHERS : 256, AT_ONCE = 8;
 
 // The sum of 2^k neighbouring tiles, AT_ONCE at least, of which the first `tiles` exist; by one thread.
