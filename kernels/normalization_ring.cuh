@@ -138,9 +138,8 @@ struct Work {
     }
 };
 
-// Adds up the units of a piece, one after the other.
-constexpr int PIECE_BITS = PIECE <= 2 ? 1 : PIECE <= 4 ? 2 : PIECE <= 8 ? 3 : 4;
-using PieceSum = SerialPrefix<Sums, PIECE_BITS>;
+// Adds up so many equal parts of a piece, one after the other.
+template <int PARTS> using PieceSum = SerialPrefix<Sums, levels_of(PARTS)>;
 
 static_assert(PIECE <= STAGES && PIECE <= 16, "a ring holds a piece");
 

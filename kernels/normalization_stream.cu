@@ -278,7 +278,7 @@ __device__ Sums fold_group(const Slot& slot, Index pieces) {
 __device__ void publish_pieces(const Work& work, Parts (&parts)[STAGES]) {
     for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
         const Slot slot = work.slot(turn.bundle);
-        PieceSum over_units;
+        PieceSum<PIECE> over_units;
         for (int i = 0; i < PIECE; i++) {
             const int visit = turn.visit(i);
             const Parts& left = parts[visit % STAGES];

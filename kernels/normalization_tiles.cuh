@@ -24,9 +24,6 @@ __device__ inline TicketsFor<Sums> take_tile(Word* control, Index tiles) {
     return tickets;
 }
 
-// Of a SerialPrefix over so many rounds of a tile, a power of two.
-__device__ constexpr int levels_of(int rounds) { return rounds <= 2 ? 1 : 1 + levels_of(rounds / 2); }
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Sets of COLUMNS neighbouring groups. Words of neighbouring columns lie side by side, then those of neighbouring
 // tiles.

@@ -56,13 +56,16 @@ template <typename Item> union ItemWords {
     __device__ ItemWords() {}
 };
 
-// The words of an item lie `apart` from one another.
-template <typename Item> __device__ void publish(Word* to, Item item, unsigned epoch, Index apart = 1) {
+// The words of an item lie `apart` from one another. KEPT: where so much is published that it would leave the cache, to
+// be written to memory, before its place is used again.
+template <bool KEPT = false, typename Item>
+__device__ void publish(Word* to, Item item, unsigned epoch, Index apart = 1) {
     ItemWords<Item> words;
     words.item = item;
 #pragma unroll
     for (int w = 0; w < words_of<Item>; w++) {
-        store_relaxed(to + w * apart, static_cast<Word>(epoch) << 32 | words.word[w]);
+        const Word word = static_cast<Word>(epoch) << 32 | words.word[w];
+        KEPT ? store_relaxed_kept(to + w * apart, word) : store_relaxed(to + w * apart, word);
     }
 }
 

@@ -91,6 +91,9 @@ template <typename Item, typename Count> struct GroupPrefix {
     }
 };
 
+// BITS of a SerialPrefix of so many items, a power of two.
+__device__ constexpr int levels_of(int items) { return items <= 2 ? 1 : 1 + levels_of(items / 2); }
+
 // The same prefixes for one thread that gets up to 2^BITS items one after the other.
 template <typename Item, int BITS = 5> struct SerialPrefix {
     Item block[BITS];  // block[b]: the aggregate of the last complete aligned block of 2^b items that is a left half

@@ -183,7 +183,7 @@ ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
 #: With room for pieces of strips, which are larger, and without clusters.
 STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
 
-#: With a ring of two pieces of strips, and with blocks of so large pieces that normalizers hold only a part of one.
+#: With a ring of two pieces of strips, and with blocks of so large pieces that a ring holds but one and a half.
 RING_OF_STRIPS_GPU = STRIPS_GPU._replace(multiprocessors=5, shared_bytes_per_block=140_000)
 LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
 

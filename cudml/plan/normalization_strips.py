@@ -7,29 +7,31 @@ from dataclasses import dataclass
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.normalization_ring import GATES_BYTES, UNIT_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
+from cudml.plan.normalization_ring import GATES_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
 #: How wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
 
-#: How the line is manned: with 16 warps, which leaves their threads registers for what normalizers hold. With 18 it
-#: took up to 10 % longer on an H200. More folders or awaiters would ask for so much that the others come late.
-_COPIERS, _ADDERS, _FOLDERS, _AWAITERS, _NORMALIZERS = 2, 4, 1, 1, 8
+#: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
+#: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
+#: 0, 2 take an H200 0.602 ms, and 0.620 with 8. Halves are twice the work: 0.310 ms, and 0.333 with 4.
+_COPIERS, _ADDERS, _FOLDERS, _AWAITERS = 2, 4, 1, 1
+_NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 
-#: What normalizers hold in registers: half of theirs.
-_HELD_BYTES = 65536
+#: A unit: the same floats take 0.595 ms with 8192 bytes, halves 0.360 ms. Of larger pieces, which wait for a part of
+#: the next one to be stored, all units are small.
+_UNIT_BYTES, _UNIT_BYTES_OF_HALVES = 8192, 16384
 
-#: A piece, at least: each column has a sum of its own to publish. If it is larger, and so has to wait for a part of the
-#: next one to be stored, units are smaller: 65536 x 4096 floats took 0.73 ms instead of 0.75.
-_LEAST_PIECE_BYTES, _SMALLER_UNIT_BYTES = 65536, 8192
+#: A piece, at least: each column has a sum of its own to publish.
+_LEAST_PIECE_BYTES = 65536
 
 #: What pieces of strips may take of a ring at the most: else two steps are faster.
 _MOST_OF_RING = 2 / 3
 
-#: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory, and another.
-_KNOWN_PIECES = 4
+#: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory.
+_KNOWN_PIECES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +54,22 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     dense = groups.kept.strides["input"][-1] == size
     if vector == 0 or not dense or not copy_bytes or inner % vector:
         return None
-    strips = _cut_strips(groups, columns, UNIT_BYTES, device)
-    if strips and strips.piece * UNIT_BYTES > _LEAST_PIECE_BYTES:
-        strips = _cut_strips(groups, columns, _SMALLER_UNIT_BYTES, device) or strips
+    are_halves = size == 2
+    strips = _cut_strips(groups, columns, _UNIT_BYTES_OF_HALVES if are_halves else _UNIT_BYTES, device)
+    if strips and are_halves and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
+        strips = _cut_strips(groups, columns, _UNIT_BYTES, device) or strips
     if strips is None:
         return None
     ring = Ring(
         columns=columns,
         piece=strips.piece,
         stages=strips.stages,
-        held=min(strips.piece, _HELD_BYTES // strips.unit_bytes),
+        held=0,
         loaders=_COPIERS,
         adders=max(_ADDERS, vector),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
-        normalizers=_NORMALIZERS,
+        normalizers=_NORMALIZERS_OF_HALVES if are_halves else _NORMALIZERS,
     )
     constants = {
         **groups.constants(spec),
