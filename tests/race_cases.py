@@ -561,6 +561,7 @@ STREAMS = [
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
     normalization("stream round a small ring", (12, 20_001), np.float32, (1,), device=TIGHT_GPU),
+    normalization("stream of halves round a small ring", (12, 40_001), np.float16, (1,), device=TIGHT_GPU),
     normalization("stream in place", (2, 30_000), np.float32, (1,), out="same"),
     normalization("stream of units held in registers", (3, 90_000), np.float32, (1,), out="same"),
     normalization("stream of halves", (2, 40_000), np.float16, (1,)),
