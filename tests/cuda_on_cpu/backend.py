@@ -91,6 +91,7 @@ class EmulatedBackend:
     def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
         workspace = empty((plan.workspace_bytes,), np.uint8, uninitialised=True)
         scratch = self._scratch_of(plan.scratch_bytes)
+        launches = _launches_noted_in(scratch)
         memory = {name: array for name, array in arrays.items() if isinstance(array, DeviceArray)}
         memory |= {"workspace": workspace, "scratch": scratch}
         try:
@@ -108,6 +109,8 @@ class EmulatedBackend:
         except KernelFault:
             self._scratch = None  # a launch that did not end leaves it in no defined state
             raise
+        if plan.scratch_bytes and _launches_noted_in(scratch) <= launches:
+            raise KernelFault(f"a later launch could take for its own what this or an earlier one published\n    {plan}")
 
     def _scratch_of(self, nbytes: int) -> DeviceArray:
         """Not a byte more than the plan asked for may be touched, though larger plans may have used more before."""
@@ -118,6 +121,14 @@ class EmulatedBackend:
 
     def _kernel(self, part: Plan, step: Launch) -> Kernel:
         return compiled_kernel(self.kernels / part.source, part.constants, step.kernel, self.checking)
+
+
+def _launches_noted_in(scratch: DeviceArray) -> float:
+    """The epochs that were used so far, from the first word (kernels/tickets.cuh); after all tickets are given back."""
+    if not scratch.nbytes:
+        return 0
+    word = int(np.array(scratch[:8]).view(np.uint64)[0])
+    return word / 2**32 if word % 2**32 == 0 else -1
 
 
 def _layout_of(array: Any) -> ArrayLayout | np.dtype:
