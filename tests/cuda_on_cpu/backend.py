@@ -110,7 +110,7 @@ class EmulatedBackend:
             self._scratch = None  # a launch that did not end leaves it in no defined state
             raise
         if plan.scratch_bytes and _launches_noted_in(scratch) <= launches:
-            raise KernelFault(f"a later launch could take for its own what this or an earlier one published\n    {plan}")
+            raise KernelFault(f"a later launch could take what this or an earlier one published\n    {plan}")
 
     def _scratch_of(self, nbytes: int) -> DeviceArray:
         """Not a byte more than the plan asked for may be touched, though larger plans may have used more before."""
