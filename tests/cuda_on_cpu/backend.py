@@ -69,8 +69,12 @@ class EmulatedBackend:
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         present = {name: array for name, array in arrays.items() if array is not None}
         plan = recall_plan(spec, tuple((name, _layout_of(array)) for name, array in present.items()), self.device)
-        if plan.launches:
-            self.launch(plan, present)
+        if not plan.launches:
+            return
+        scratch, used = self._scratch, _epochs_used(self._scratch)
+        self.launch(plan, present)
+        if plan.scratch_bytes and _epochs_used(self._scratch) <= (used if scratch is self._scratch else 0):
+            raise KernelFault(f"a later launch could take what this or an earlier one published\n    {plan}")
 
     def launch(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
         """Launches the plan's kernels under all schedules."""
@@ -91,7 +95,6 @@ class EmulatedBackend:
     def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
         workspace = empty((plan.workspace_bytes,), np.uint8, uninitialised=True)
         scratch = self._scratch_of(plan.scratch_bytes)
-        launches = _launches_noted_in(scratch)
         memory = {name: array for name, array in arrays.items() if isinstance(array, DeviceArray)}
         memory |= {"workspace": workspace, "scratch": scratch}
         try:
@@ -109,8 +112,6 @@ class EmulatedBackend:
         except KernelFault:
             self._scratch = None  # a launch that did not end leaves it in no defined state
             raise
-        if plan.scratch_bytes and _launches_noted_in(scratch) <= launches:
-            raise KernelFault(f"a later launch could take what this or an earlier one published\n    {plan}")
 
     def _scratch_of(self, nbytes: int) -> DeviceArray:
         """Not a byte more than the plan asked for may be touched, though larger plans may have used more before."""
@@ -123,12 +124,12 @@ class EmulatedBackend:
         return compiled_kernel(self.kernels / part.source, part.constants, step.kernel, self.checking)
 
 
-def _launches_noted_in(scratch: DeviceArray) -> float:
-    """The epochs that were used so far, from the first word (kernels/tickets.cuh); after all tickets are given back."""
-    if not scratch.nbytes:
+def _epochs_used(scratch: DeviceArray | None) -> int:
+    """As the library's kernels note in the first word (kernels/tickets.cuh); -1 if that does not stand at ticket 0."""
+    if scratch is None or not scratch.nbytes:
         return 0
-    word = int(np.array(scratch[:8]).view(np.uint64)[0])
-    return word / 2**32 if word % 2**32 == 0 else -1
+    epochs, ticket = divmod(int(np.array(scratch[:8]).view(np.uint64)[0]), 1 << 32)
+    return epochs if ticket == 0 else -1
 
 
 def _layout_of(array: Any) -> ArrayLayout | np.dtype:
