@@ -259,8 +259,8 @@ normalize_held(const char* input, char* output, const char* scale, const char* b
     const int thread = static_cast<int>(threadIdx.x);
     const Index rank = static_cast<Index>(cluster_rank()), clusters = static_cast<Index>(gridDim.x) / CLUSTER;
     const bool takes_tickets = rank == 0 && thread == 0, has_group = thread < GROUPS;
-    const Tickets tickets = {control, 0, bundles.count};
-    if (takes_tickets) shared.next[1] = tickets.next();
+    const Tickets tickets = {control, takes_tickets ? Tickets::take_first(control) : 0, bundles.count};
+    if (takes_tickets) shared.next[1] = tickets.of_block();
     cluster_sync();
     Index number = 0, next = *map_shared(&shared.next[1], 0);
     bool begun = false;

@@ -62,7 +62,7 @@ def two_steps(
     """The sums of all tiles, from which the last blocks find the statistics, and every tile again. A block has a tile
     of so many neighbouring groups."""
     strips = math.ceil(groups.count / columns)
-    words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns)
+    words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
     source, geometry, numbers, normalizers = Pointer("input"), groups.geometry, parameters(groups, spec), Workspace(0)
     statistics = (normalizers, Pointer("mean"), Pointer("variance"))
     blocks = strips * groups.tiles

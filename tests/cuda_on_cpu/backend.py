@@ -69,8 +69,12 @@ class EmulatedBackend:
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         present = {name: array for name, array in arrays.items() if array is not None}
         plan = recall_plan(spec, tuple((name, _layout_of(array)) for name, array in present.items()), self.device)
-        if plan.launches:
-            self.launch(plan, present)
+        if not plan.launches:
+            return
+        scratch, used = self._scratch, _epochs_used(self._scratch)
+        self.launch(plan, present)
+        if plan.scratch_bytes and _epochs_used(self._scratch) <= (used if scratch is self._scratch else 0):
+            raise KernelFault(f"a later launch could take what this or an earlier one published\n    {plan}")
 
     def launch(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
         """Launches the plan's kernels under all schedules."""
@@ -118,6 +122,14 @@ class EmulatedBackend:
 
     def _kernel(self, part: Plan, step: Launch) -> Kernel:
         return compiled_kernel(self.kernels / part.source, part.constants, step.kernel, self.checking)
+
+
+def _epochs_used(scratch: DeviceArray | None) -> int:
+    """As the library's kernels note in the first word (kernels/tickets.cuh); -1 if that does not stand at ticket 0."""
+    if scratch is None or not scratch.nbytes:
+        return 0
+    epochs, ticket = divmod(int(np.array(scratch[:8]).view(np.uint64)[0]), 1 << 32)
+    return epochs if ticket == 0 else -1
 
 
 def _layout_of(array: Any) -> ArrayLayout | np.dtype:
