@@ -418,6 +418,14 @@ __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& g
     else if constexpr (ENDS != WHOLE) store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
 }
 
+// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone: without one
+// an H200 normalized some 200 runs of 64 floats of (64, 4194304) with the values of the unit that came into the stage
+// next, once loaders did nothing between being told and copying.
+__device__ void leave(Stage& stage) {
+    if (BULK) fence_async_proxy();
+    arrive_by_warp(stage.emptied);
+}
+
 // The first units of a piece, which stay in registers, so that their stages are free before the group is known.
 struct HeldUnits {
     Rows rows[HELD > 0 ? HELD : 1][ROUNDS];
@@ -430,7 +438,7 @@ struct HeldUnits {
             stage.full.wait(use_of(unit.visit));
 #pragma unroll
             for (int k = 0; k < ROUNDS; k++) take_rows(work, group, unit, begin + k * OF_ROUND, rows[i][k]);
-            arrive_by_warp(stage.emptied);
+            leave(stage);
         }
     }
 
@@ -464,7 +472,7 @@ __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf
         const Normal normal = known.normal;
         Rows rows;
         take_rows(work, group, unit, first, rows);
-        if (k == ROUNDS - 1) arrive_by_warp(stage.emptied);  // the stage need not wait for stores
+        if (k == ROUNDS - 1) leave(stage);  // the stage need not wait for stores
         finish_rows(work, buffer, group, unit, first, rows, normal, operands);
     }
 }
