@@ -73,7 +73,8 @@ class EmulatedBackend:
             return
         scratch, used = self._scratch, _epochs_used(self._scratch)
         self.launch(plan, present)
-        if plan.scratch_bytes and _epochs_used(self._scratch) <= (used if scratch is self._scratch else 0):
+        is_launched = self._scratch is not None and plan.scratch_bytes
+        if is_launched and _epochs_used(self._scratch) <= (used if scratch is self._scratch else 0):
             raise KernelFault(f"a later launch could take what this or an earlier one published\n    {plan}")
 
     def launch(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
