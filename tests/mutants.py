@@ -338,6 +338,8 @@ MUTANTS = [
            "return first < CLUSTER{+ - 1+} ?"),
     Mutant("tickets of the launch before", "normalization_held.cu", "held", ALL,
            "[-if (takes_tickets) tickets.prepare_next_launch(shared.next[slot], clusters);-]"),
+    Mutant("count of launches set back", "normalization_held.cu", "held", ALL,
+           "takes_tickets ? Tickets::take_first(control){+ & 0xffffffffu+} : 0"),
     Mutant("steps behind the end of a group", "normalization_held.cu", "held", ALL,
            "chunk.element[r] = WHOLE || column + r < width{+ + 1+} ?"),
     Mutant("statistics of one group for all", "normalization_held.cu", "held batch norm", ALL,
