@@ -2,8 +2,9 @@
 // that stays in the shared memory of all blocks together until its statistics are known.
 //
 // Groups are bundled: a bundle is one group, or a strip of COLUMNS neighbours. A bundle is cut into units, and each
-// PIECE neighbouring units are a piece. Piece n of the launch is piece n / blocks of block n % blocks. Each block has a
-// ring of stages, through which its warps pass units from hand to hand:
+// PIECE neighbouring units are a piece. Piece n of the launch is piece n / blocks of block n % blocks, unless bundles
+// are drawn (normalization_teams.cuh). Each block has a ring of stages, through which its warps pass units from hand to
+// hand:
 //
 //     loaders       copy the unit into a stage                                                   full
 //     adders        add it up; who has the last of a piece publishes the piece's sums
@@ -44,7 +45,7 @@ using Normal = Normalizer<Compute>;
 
 struct Cut {
     Index bundles, pieces;  // pieces of a bundle
-    Index slots;            // bundles whose sums have room
+    Index slots;            // bundles whose sums have room; of each team, where these draw
     Index inner, across;    // groups that are neighbours in memory, bundles of them
 };
 
@@ -106,7 +107,7 @@ struct Work {
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
     __device__ char* data(int visit) const { return ring + visit % STAGES * STAGE_BYTES; }
 
-    template <int STRIDE> __device__ Unit unit(const Turn<STRIDE>& turn, int i) const {
+    template <typename Pieces> __device__ Unit unit(const Pieces& turn, int i) const {
         const Index begin = (turn.piece * PIECE + i) * UNIT, left = g.length - begin;
         return {turn.visit(i), up_to(left, static_cast<int>(UNIT)), begin};
     }
@@ -127,8 +128,12 @@ struct Work {
     }
 
     __device__ Slot slot(Index bundle) const {
-        const Index turn = bundle / cut.slots, words = COLUMNS * (cut.pieces * words_of<Sums> + NORMAL_WORDS);
-        return {slots + (bundle - turn * cut.slots) * words, cut.pieces * COLUMNS, epoch + static_cast<unsigned>(turn)};
+        const Index turn = bundle / cut.slots;
+        return slot(bundle - turn * cut.slots, turn);
+    }
+    __device__ Slot slot(Index number, Index turn) const {
+        const Index words = COLUMNS * (cut.pieces * words_of<Sums> + NORMAL_WORDS);
+        return {slots + number * words, cut.pieces * COLUMNS, epoch + static_cast<unsigned>(turn)};
     }
 
     // In place, the first element of a group is read by all before its block stores to it: what is published says so,
@@ -153,9 +158,9 @@ __device__ void await_emptied(const Work& work, int visit) {
 // Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
 // leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
 // until they are there. Before units are normalized, when `left` is the last visit whose stage this warp has left.
-__device__ void let_loads_pass(const Work& work, const Turn<>& turn, int left) {
+template <typename Pieces> __device__ void let_loads_pass(const Work& work, const Pieces& turn, int left) {
     if constexpr (2 * PIECE > STAGES) {
-        Turn<> next = turn;
+        Pieces next = turn;
         next.advance();
         const int last = next.visit(PIECE - 1);
         if (next.exists() && left >= last - STAGES) work.stage(last).full.wait(use_of(last));

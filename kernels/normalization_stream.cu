@@ -5,18 +5,19 @@
 // single run by one copy at any address; other runs by threads, of whom none waits for what it copies; what is smaller
 // than a copy, and elements with gaps, by ordinary loads.
 //
-// Constants that the plan sets, beside those of normalization_ring.cuh and normalization_chunks.cuh:
+// Constants that the plan sets, beside those of normalization_teams.cuh and normalization_chunks.cuh:
 //     UNIT_ROWS   a power of two
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
+//     FOLDED      pieces whose sums a folder loads at a time, a power of two from 16 on
 // Unless OUTPUT_PACKED, dynamic shared memory ends with a RowBuffer for each normalizer.
 #include "normalization_chunks.cuh"
 
 constexpr Index UNIT = UNIT_ROWS * ROW;
 constexpr int STAGE_BYTES = static_cast<int>(UNIT) * static_cast<int>(sizeof(Input)) + (BULK && !INPUT_PACKED ? 16 : 0);
 
-#include "normalization_ring.cuh"
+#include "normalization_teams.cuh"
 
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED, STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr int SIZE = static_cast<int>(sizeof(Input));
@@ -60,17 +61,31 @@ __device__ void copy_in_bulk(Gate& full, char* to, const char* from, unsigned by
     else full.arrive_with_copy(to, from, bytes);
 }
 
-// One run, by a warp. The copy engine moves whole 16 bytes; the few bytes before and after them are moved one by one.
-__device__ void copy_run(Gate& full, char* to, const char* from, int bytes) {
-    const int lane = lane_index(), place = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
-    int head = (16 - place) % 16;
-    if (head > bytes) head = bytes;
-    const int bulk = (bytes - head) / 16 * 16, tail = bytes - head - bulk;
-    if (lane < head) to[lane] = from[lane];
-    if (lane >= 16 && lane - 16 < tail) to[head + bulk + lane - 16] = from[head + bulk + lane - 16];
-    if (head + tail > 0) fence_async_proxy();  // the copy engine writes here the next time round
+// The copy engine moves whole 16 bytes. The few elements of a run before and after them are copied one by one, without
+// waiting for them where they are not too small: an H200 needs 0.56 ms for 4096 rows of 65536 floats that are padded by
+// one, and 0.61 with a loader that waits.
+constexpr bool HAS_EDGES = !INPUT_PACKED || ENDS == CUT, EDGES_BY_COPIES = HAS_EDGES && SIZE >= 4 && INPUT_ALIGNED;
+constexpr int EDGE = EDGES_BY_COPIES ? SIZE : 1;  // bytes at a time
+
+__device__ void copy_edges(char* to, const char* from, int head, int bulk, int bytes) {
+    const int lane = lane_index();
+    int i = (lane - 1) * EDGE;
+    if (i >= head) i += bulk;
+    fence_async_proxy();  // of what was copied here the last time round
+    if (lane > 0 && i < bytes) {
+        if constexpr (EDGES_BY_COPIES) copy_async<EDGE>(to + i, from + i);
+        else to[i] = from[i];
+    }
     __syncwarp();
-    if (lane == 0 && bulk > 0) copy_in_bulk(full, to + head, from + head, bulk);
+}
+
+// One run, by a warp.
+__device__ void copy_run(Gate& full, char* to, const char* from, int bytes) {
+    const int place = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
+    const int before = (16 - place) % 16, head = before < bytes ? before : bytes, bulk = (bytes - head) / 16 * 16;
+    if (HAS_EDGES) copy_edges(to, from, head, bulk, bytes);
+    if (lane_index() == 0 && bulk > 0) copy_in_bulk(full, to + head, from + head, bulk);
+    else if (EDGES_BY_COPIES) full.arrive_after_copies();
     else full.arrive();
 }
 
@@ -130,13 +145,26 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, const Array
     full.arrive();
 }
 
-__device__ void load_units(const Work& work) {
-    for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
+// Units that the copy engine loads at a time. More get in each other's way: for (64, 256, 128, 128) bfloat16s over 0,
+// 2, 3 an H200 needs 0.288 ms, and 0.292 where it loads as much as the ring has room for.
+constexpr int IN_FLIGHT = STAGES < 4 ? STAGES : 4;
+
+__device__ void await_loaded(const Work& work, int visit) {
+    if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
+}
+
+__device__ void load_units(const Work& work, const Team& team) {
+    const bool draws = DRAWN > 0 && threadIdx.x == 0;
+    Draws draw(team);
+    if (draws) draw.first();
+    for (TurnOf<> turn(team); turn.exists(); turn.advance()) {
         const Arrays group = work.group(turn.bundle);
+#pragma unroll 1
         for (int i = 0; i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
             Gate& full = work.stage(unit.visit).full;
             await_emptied(work, unit.visit);
+            if (BULK) await_loaded(work, unit.visit - IN_FLIGHT);
             if constexpr (!BULK && BY_THREADS) {
                 copy_by_threads(work, unit, group, full, work.data(unit.visit));
             } else if (!BULK) {
@@ -148,6 +176,7 @@ __device__ void load_units(const Work& work) {
                 copy_runs(work, unit, group.input, full, work.data(unit.visit));
             }
         }
+        if (draws) draw.after(turn.number);
     }
 }
 
@@ -187,19 +216,20 @@ template <bool WHOLE> __device__ Sums part_of(const char* from, int adder, int c
     return lane_sum(total);
 }
 
-__device__ Input first_element(const Work& work, const Turn<>& turn) {
+__device__ Input first_element(const Work& work, const TurnOf<>& turn) {
     return turn.exists() ? load_input(work.group(turn.bundle), work.g, 0) : Input();
 }
 
-__device__ void add_units(const Work& work, Parts (&parts)[STAGES], int adder) {
-    Turn<> turn(work.cut);
+__device__ void add_units(const Work& work, const Team& team, Parts (&parts)[STAGES], int adder) {
+    TurnOf<> turn(team);
     Input next = first_element(work, turn);
     while (turn.exists()) {
         const Arrays group = work.group(turn.bundle);
         const Shift shift(next);
-        Turn<> after = turn;
+        TurnOf<> after = turn;
         after.advance();
         next = first_element(work, after);  // a turn before it is needed
+#pragma unroll 1
         for (int i = 0; i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
             const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
@@ -239,11 +269,11 @@ __device__ void publish_half(Word* to, double value, unsigned epoch) {
 
 // The sums of a group from those of its pieces. Even lanes have the first of each, odd ones the second.
 __device__ Sums fold_group(const Slot& slot, Index pieces) {
-    constexpr int ROUNDS = 8, OF_ROUND = LANES / 2, AT_ONCE = ROUNDS * OF_ROUND;
+    constexpr int OF_ROUND = LANES / 2, ROUNDS = FOLDED / OF_ROUND;
     SerialPrefix<Sums> over_aligned;
     Sums total = {};
     int number = 0;
-    for (Index begin = 0; begin < pieces; begin += AT_ONCE, number++) {
+    for (Index begin = 0; begin < pieces; begin += FOLDED, number++) {
         const Word* from = half_of(slot, 2 * begin + lane_index());
         const Index left = pieces - begin - lane_index() / 2;
         HalfWords words[ROUNDS];
@@ -275,10 +305,11 @@ __device__ Sums fold_group(const Slot& slot, Index pieces) {
     return total;
 }
 
-__device__ void publish_pieces(const Work& work, Parts (&parts)[STAGES]) {
-    for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
-        const Slot slot = work.slot(turn.bundle);
+__device__ void publish_pieces(const Work& work, const Team& team, Parts (&parts)[STAGES]) {
+    for (TurnOf<> turn(team); turn.exists(); turn.advance()) {
+        const Slot slot = turn.slot(work);
         PieceSum<PIECE> over_units;
+#pragma unroll 1
         for (int i = 0; i < PIECE; i++) {
             const int visit = turn.visit(i);
             const Parts& left = parts[visit % STAGES];
@@ -301,12 +332,12 @@ __device__ void publish_pieces(const Work& work, Parts (&parts)[STAGES]) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Folders
 
-__device__ void fold_pieces(const Work& work, Parts (&parts)[STAGES], int folder) {
-    for (Turn<FOLDERS> turn(work.cut, folder); turn.exists(); turn.advance()) {
+__device__ void fold_pieces(const Work& work, const Team& team, Parts (&parts)[STAGES], int folder) {
+    for (TurnOf<FOLDERS> turn(team, folder); turn.exists(); turn.advance()) {
         const int last = turn.visit(PIECE - 1);
         parts[last % STAGES].summed.wait(use_of(last));  // by now the other blocks are about to publish too
         const double shift = parts[last % STAGES].shift;
-        const Sums sums = fold_group(work.slot(turn.bundle), work.cut.pieces);
+        const Sums sums = fold_group(turn.slot(work), work.cut.pieces);
         const Moments moments = moments_of(sums, shift, work.p);
         Stage& known = outcome(work, turn.number);
         work.fence();
@@ -387,11 +418,19 @@ __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& g
     else if constexpr (ENDS != WHOLE) store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
 }
 
+// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone: without one
+// an H200 normalized some 200 runs of 64 floats of (64, 4194304) with the values of the unit that came into the stage
+// next, once loaders did nothing between being told and copying.
+__device__ void leave(Stage& stage) {
+    if (BULK) fence_async_proxy();
+    arrive_by_warp(stage.emptied);
+}
+
 // The first units of a piece, which stay in registers, so that their stages are free before the group is known.
 struct HeldUnits {
     Rows rows[HELD > 0 ? HELD : 1][ROUNDS];
 
-    __device__ void take(const Work& work, const Turn<>& turn, const Arrays& group, int begin) {
+    __device__ void take(const Work& work, const TurnOf<>& turn, const Arrays& group, int begin) {
 #pragma unroll
         for (int i = 0; i < HELD; i++) {
             const Unit unit = work.unit(turn, i);
@@ -399,11 +438,11 @@ struct HeldUnits {
             stage.full.wait(use_of(unit.visit));
 #pragma unroll
             for (int k = 0; k < ROUNDS; k++) take_rows(work, group, unit, begin + k * OF_ROUND, rows[i][k]);
-            arrive_by_warp(stage.emptied);
+            leave(stage);
         }
     }
 
-    __device__ void finish(const Work& work, RowBuffer& buffer, const Turn<>& turn, const Arrays& group, int begin,
+    __device__ void finish(const Work& work, RowBuffer& buffer, const TurnOf<>& turn, const Arrays& group, int begin,
                            const Normal& normal, RowOperands& operands) const {
 #pragma unroll
         for (int i = 0; i < HELD; i++) {
@@ -418,7 +457,7 @@ struct HeldUnits {
     }
 };
 
-__device__ void normalize_unit(const Work& work, RowBuffer& buffer, const Turn<>& turn, const Arrays& group,
+__device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf<>& turn, const Arrays& group,
                                const Unit& unit, int begin, RowOperands& operands) {
     Stage &stage = work.stage(unit.visit), &known = outcome(work, turn.number);
 #pragma unroll 1
@@ -433,16 +472,16 @@ __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const Turn<>
         const Normal normal = known.normal;
         Rows rows;
         take_rows(work, group, unit, first, rows);
-        if (k == ROUNDS - 1) arrive_by_warp(stage.emptied);  // the stage need not wait for stores
+        if (k == ROUNDS - 1) leave(stage);  // the stage need not wait for stores
         finish_rows(work, buffer, group, unit, first, rows, normal, operands);
     }
 }
 
-__device__ void normalize_units(const Work& work, int normalizer) {
+__device__ void normalize_units(const Work& work, const Team& team, int normalizer) {
     RowBuffer& buffer = reinterpret_cast<RowBuffer*>(work.ring + STAGES * STAGE_BYTES)[normalizer];
     const int begin = normalizer * ROWS * ROW;
     RowOperands operands;
-    for (Turn<> turn(work.cut); turn.exists(); turn.advance()) {
+    for (TurnOf<> turn(team); turn.exists(); turn.advance()) {
         const Arrays group = work.group(turn.bundle);
         if constexpr (HELD > 0) {
             HeldUnits held;
@@ -466,22 +505,25 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
     __shared__ Parts parts[STAGES];
+    __shared__ Batch batches[KNOWN];
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == LANES) {
         for (int i = 0; i < STAGES; i++) {
             open(stages[i], LOADERS * LANES, NORMALIZERS + 1);
             parts[i].summed.init(ADDERS);
         }
+        for (int i = 0; DRAWN > 0 && i < KNOWN; i++) batches[i].known.init(1);
         if (BULK) fence_mbarrier_init();
     }
     const unsigned epoch = begin_launch(control, cut);
 
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    const Work work = {arrays, g, p, cut, stages, reinterpret_cast<char*>(dynamic_shared), control + SECTOR, epoch,
+    const Team team(cut, batches, control + SECTOR, epoch);
+    const Work work = {arrays, g, p, cut, stages, reinterpret_cast<char*>(dynamic_shared), team.slots(), epoch,
                        input == output};
-    if (warp < FIRST_ADDER) load_units(work);
-    else if (warp < PUBLISHER) add_units(work, parts, warp - FIRST_ADDER);
-    else if (warp == PUBLISHER) publish_pieces(work, parts);
-    else if (warp < FIRST_NORMALIZER) fold_pieces(work, parts, warp - FIRST_FOLDER);
-    else normalize_units(work, warp - FIRST_NORMALIZER);
+    if (warp < FIRST_ADDER) load_units(work, team);
+    else if (warp < PUBLISHER) add_units(work, team, parts, warp - FIRST_ADDER);
+    else if (warp == PUBLISHER) publish_pieces(work, team, parts);
+    else if (warp < FIRST_NORMALIZER) fold_pieces(work, team, parts, warp - FIRST_FOLDER);
+    else normalize_units(work, team, warp - FIRST_NORMALIZER);
 }

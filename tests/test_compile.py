@@ -103,6 +103,7 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         for able in (device, alone):
             yield make_plan(Normalization(axes), {"input": array, "output": array}, able)
     large = (((3, 90_000), (1,)), ((64, 6, 4096), (0, 2)), ((5000, 256), (0,)), ((9, 3, 700, 64), (0, 2)))
+    large += (((300, 40_000), (1,)),)
     for dtype, (shape, axes) in itertools.product(FLOATS, large):
         array = dense(shape, dtype)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, device)

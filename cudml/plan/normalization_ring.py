@@ -20,6 +20,9 @@ UNIT_BYTES = 16384
 #: Shared memory: the gates of a stage, and everything else of a block.
 GATES_BYTES, _OTHER_BYTES = 32, 160
 
+#: Batches that a team is told of: kernels/normalization_teams.cuh, TOLD.
+_TOLD = 16
+
 #: The part of all blocks that may as well be idle: fewer and larger pieces are worth that.
 _MOST_IDLE = 1 / 32
 
@@ -45,6 +48,17 @@ class Ring:
     def threads(self) -> int:
         publishers = 1 if self.columns == 1 else 0
         return LANES * (self.loaders + self.adders + publishers + self.folders + self.awaiters + self.normalizers)
+
+    @property
+    def turns(self) -> int:
+        """Bundles that a slot for the sums of each is enough for: kernels/normalization_ring.cuh says how far a block
+        is ahead of another at most."""
+        return 2 * math.ceil((self.stages + self.held) / self.piece) + 1
+
+    def teams(self, cut: Cut, device: DeviceProperties) -> int:
+        """Of blocks that share bundles; 0 if a bundle has more pieces than there are blocks."""
+        pieces = math.ceil(cut.units / self.piece)
+        return _blocks(cut, pieces, device) // pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +102,20 @@ def plan_ring(
     shared_bytes: int,
     cut: Cut,
     constants: dict[str, str | int | bool],
+    drawn: bool = False,
 ) -> Plan | None:
-    """The launch of kernels/normalization_`kind`.cu; None where the GPU cannot make it, or hold a bundle."""
+    """The launch of kernels/normalization_`kind`.cu; None where the GPU cannot make it, or hold a bundle. Bundles are
+    `drawn` by teams of blocks, or dealt out."""
     pieces = math.ceil(cut.units / ring.piece)
     blocks = _blocks(cut, pieces, device)
     able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.are_floats
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
-    slots = _slots(cut, pieces, blocks, ring)
+    slots = ring.turns if drawn else _slots(cut, pieces, blocks, ring)
     of_column = pieces * SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
     words = SECTOR_WORDS + slots * ring.columns * of_column
+    if drawn:
+        words = 2 * SECTOR_WORDS + ring.teams(cut, device) * (_TOLD + slots * of_column)
     counts = (
         words,
         cut.bundles * pieces + blocks * ring.stages,
@@ -128,6 +146,7 @@ def _blocks(cut: Cut, pieces: int, device: DeviceProperties) -> int:
 
 
 def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring) -> int:
-    """Bundles whose sums have room: kernels/normalization_ring.cuh says how far a block is ahead of another at most."""
-    turns = 2 * math.ceil((ring.stages + ring.held) / ring.piece) + 1
-    return min(cut.bundles, turns * (blocks // pieces) if pieces <= blocks else turns * blocks // pieces + 3)
+    """Bundles whose sums have room."""
+    if pieces <= blocks:
+        return min(cut.bundles, ring.turns * (blocks // pieces))
+    return min(cut.bundles, ring.turns * blocks // pieces + 3)
