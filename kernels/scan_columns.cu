@@ -129,7 +129,7 @@ __device__ void scan_units(const Work& work, int scanner) {
             }
             store_task(work, unit, work.data(visit, unit), task, span, values, exists);
         }
-        if (EXCHANGE && LOAD == IN_BULK) fence_async_proxy();
+        if (LOAD == IN_BULK) fence_async_proxy();  // the copy engine writes there next, behind our reads
         arrive_by_warp(stage.emptied);
     }
 }

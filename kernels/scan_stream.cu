@@ -506,6 +506,7 @@ __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int sc
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) chunk[r].store(buffer, line, work.g, stage, first + r, lanes[r]);
         }
+        if (BULK) fence_async_proxy();  // the copy engine writes there next, behind our reads
         __syncwarp();
         if (lane == 0) stage.emptied.arrive();
     }
