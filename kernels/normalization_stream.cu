@@ -305,6 +305,14 @@ __device__ Sums fold_group(const Slot& slot, Index pieces) {
     return total;
 }
 
+// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone: without one
+// an H200 normalized some 200 runs of 64 floats of (64, 4194304) with the values of the unit that came into the stage
+// next, once loaders did nothing between being told and copying.
+__device__ void leave(Stage& stage) {
+    if (BULK) fence_async_proxy();
+    arrive_by_warp(stage.emptied);
+}
+
 __device__ void publish_pieces(const Work& work, const Team& team, Parts (&parts)[STAGES]) {
     for (TurnOf<> turn(team); turn.exists(); turn.advance()) {
         const Slot slot = turn.slot(work);
@@ -324,7 +332,7 @@ __device__ void publish_pieces(const Work& work, const Team& team, Parts (&parts
                 publish_half(half_of(slot, 2 * turn.piece + lane_index()), lane_index() ? sums.second : sums.first,
                              slot.epoch);
             }
-            arrive_by_warp(work.stage(visit).emptied);
+            leave(work.stage(visit));  // for the adders, too
         }
     }
 }
@@ -416,14 +424,6 @@ __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& g
                             const Rows& rows, const Normal& normal, const RowOperands& operands) {
     if (unit.count == UNIT) store_rows<true>(work, buffer, group, unit, first, rows, normal, operands);
     else if constexpr (ENDS != WHOLE) store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
-}
-
-// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone: without one
-// an H200 normalized some 200 runs of 64 floats of (64, 4194304) with the values of the unit that came into the stage
-// next, once loaders did nothing between being told and copying.
-__device__ void leave(Stage& stage) {
-    if (BULK) fence_async_proxy();
-    arrive_by_warp(stage.emptied);
 }
 
 // The first units of a piece, which stay in registers, so that their stages are free before the group is known.

@@ -148,6 +148,7 @@ def copy_idioms() -> list[Idiom]:
         idiom("ring_full_awaited", 1, 96, stages, RACE, 768),
         idiom("ring_parity_right", 1, 96, stages, RACE + "|livelock", 768),
         idiom("ring_empty_awaited", 1, 96, stages, RACE + "|more arrivals|livelock", 768),
+        idiom("ring_reads_fenced", 1, 96, stages, "fence_async_proxy", 768),
         idiom("ring_bytes_not_too_many", 1, 96, stages, "livelock|deadlock", 768),
         idiom("ring_bytes_not_too_few", 1, 96, stages, "bytes", 768),
         idiom("expect_then_arrive", 1, 64, np.arange(127, -1, -1), "livelock|deadlock", 128),

@@ -110,7 +110,9 @@ extern "C" __global__ void mbarrier_counts_arrivals(int* out, unsigned long long
 // ---------------------------------------------------------------------------------------------------------------------
 // A ring of stages: one thread fills them by bulk loads, two warps use them up.
 
-enum class RingSlip { NONE, NO_INIT_FENCE, NO_WAIT, WRONG_PARITY, NO_EMPTY_BARRIER, TOO_MANY_BYTES, TOO_FEW_BYTES };
+enum class RingSlip {
+    NONE, NO_INIT_FENCE, NO_WAIT, WRONG_PARITY, NO_EMPTY_BARRIER, NO_FENCE_OF_READS, TOO_MANY_BYTES, TOO_FEW_BYTES
+};
 
 constexpr int STAGES = 2, STAGE = 128, FILLS = 6, USERS = 64;
 
@@ -137,6 +139,7 @@ __device__ void use_ring(int* out, const int (&stages)[STAGES][STAGE], Mbarrier 
         const int stage = i % STAGES, round = i / STAGES;
         if (SLIP != RingSlip::NO_WAIT) mbarrier_wait(&full[stage], (round + (SLIP == RingSlip::WRONG_PARITY)) % 2);
         for (int j = thread; j < STAGE; j += USERS) out[i * STAGE + j] = stages[stage][STAGE - 1 - j];
+        if (SLIP != RingSlip::NO_FENCE_OF_READS) fence_async_proxy();
         mbarrier_arrive(&empty[stage]);
     }
 }
@@ -178,6 +181,11 @@ extern "C" __global__ void ring_parity_right(int* out, unsigned long long*, cons
 // grid 1, block 96; input of 768
 extern "C" __global__ void ring_empty_awaited(int* out, unsigned long long*, const int* input) {
     ring<BUG ? RingSlip::NO_EMPTY_BARRIER : RingSlip::NONE>(out, input);
+}
+
+// grid 1, block 96; input of 768
+extern "C" __global__ void ring_reads_fenced(int* out, unsigned long long*, const int* input) {
+    ring<BUG ? RingSlip::NO_FENCE_OF_READS : RingSlip::NONE>(out, input);
 }
 
 // grid 1, block 96; input of 768

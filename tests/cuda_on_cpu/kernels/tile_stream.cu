@@ -203,6 +203,7 @@ __device__ void scan_part(const Work& work, int visit, int warp, int lane) {
         store_vector(work, visit, offset, vector);
         start += __shfl_sync(ALL_LANES, inclusive, LANES - 1);
     }
+    fence_async_proxy();  // the copy engine writes there next, behind our reads
     __syncwarp();
     if (lane == 0) mbarrier_arrive(&work.barriers->empty[visit % STAGES]);
 }

@@ -33,9 +33,10 @@ enum class Engine : uint8_t { load, store_reads, store_writes };
 Agent engine_of(const Thread& thread, Engine engine);
 Agent new_engine();
 bool is_thread(Agent agent);
-// The fence between ordinary accesses and those of the async proxy.
+// The fence between ordinary accesses and those of the async proxy, and whether one stands between what an agent did
+// and a copy that the thread issues.
 void fence_proxy(Thread& thread);
-bool fenced_for_engines(const Thread& issuer, Agent writer, Clock clock);
+bool fenced_for_engines(const Thread& issuer, Agent agent, Clock clock);
 
 // Accesses.
 enum class Kind : uint8_t { read, write };

@@ -40,13 +40,20 @@ void Knowledge::join(const Knowledge& other) {
     entries_ = std::move(joined);
 }
 
+Knowledge Knowledge::behind_fence() const {
+    Knowledge fenced;
+    for (const Entry& entry : entries_) {
+        if (!(entry.first & FENCED)) fenced.entries_.push_back({entry.first | FENCED, entry.second});
+    }
+    return fenced;
+}
+
 namespace checker {
 namespace {
 
 constexpr int SCOPES = 3;
 
 std::unordered_map<const void*, std::vector<Publication>> words;  // that were stored to atomically
-std::unordered_map<Agent, Clock> proxy_fences;                    // everything before was fenced by the writer
 Agent engines;
 
 uint32_t threads_with_agents() { return execution.block_count() * execution.warps_per_block() * LANES; }
@@ -91,7 +98,6 @@ std::vector<Publication> publications_of(Thread& thread, Order order, Scope scop
 
 void begin_clocks() {
     words.clear();
-    proxy_fences.clear();
     engines = 4 * threads_with_agents();
 }
 
@@ -198,17 +204,14 @@ void pass_on(Thread& thread, const void* address, Access access, Order order, Sc
     for (const Publication& publication : publications_of(thread, order, scope)) add(word, publication);
 }
 
-void fence_proxy(Thread& thread) {
-    thread.clocks.proxy = release(thread);
-    proxy_fences[thread.clocks.agent] = thread.clocks.clock;
-}
+void fence_proxy(Thread& thread) { thread.clocks.own.join(release(thread).behind_fence()); }
 
-// The fence stands between the write and the copy: with the writer, or with who issues the copy.
-bool fenced_for_engines(const Thread& issuer, Agent writer, Clock clock) {
-    const auto fenced = proxy_fences.find(writer);
-    if (fenced != proxy_fences.end() && clock < fenced->second) return true;
-    const Knowledge& known = issuer.clocks.proxy;
-    return clock < known.of(writer) || clock < known.of_block(block_of(writer));
+bool fenced_for_engines(const Thread& issuer, Agent agent, Clock clock) {
+    const uint32_t block = block_of(agent);
+    const auto covers = [&](const Knowledge& known) {
+        return clock < known.fenced_of(agent) || clock < known.fenced_of_block(block);
+    };
+    return covers(issuer.clocks.own) || covers(issuer.block->clocks.known);
 }
 
 }  // namespace checker

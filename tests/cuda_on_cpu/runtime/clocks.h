@@ -15,11 +15,16 @@ namespace cuda_on_cpu {
 using Agent = uint32_t;
 using Clock = uint32_t;
 
-// Clocks of some agents, and of some blocks as a whole.
+// Clocks of some agents, and of some blocks as a whole; beside them those that are known through a fence of the async
+// proxy, which copy engines may build on.
 class Knowledge {
   public:
     Clock of(Agent agent) const { return find(agent); }
     Clock of_block(uint32_t block) const { return find(block | BLOCK); }
+    Clock fenced_of(Agent agent) const { return find(agent | FENCED); }
+    Clock fenced_of_block(uint32_t block) const { return find(block | BLOCK | FENCED); }
+    // All of it, as it is known behind a fence of the async proxy.
+    Knowledge behind_fence() const;
     void learn(Agent agent, Clock clock) { raise(agent, clock); }
     void learn_block(uint32_t block, Clock clock) { raise(block | BLOCK, clock); }
     void join(const Knowledge& other);
@@ -27,7 +32,7 @@ class Knowledge {
     void clear() { entries_.clear(); }
 
   private:
-    static constexpr uint32_t BLOCK = 0x80000000u;
+    static constexpr uint32_t BLOCK = 0x80000000u, FENCED = 0x40000000u;
     using Entry = std::pair<uint32_t, Clock>;
     Clock find(uint32_t key) const;
     void raise(uint32_t key, Clock clock);
@@ -49,7 +54,6 @@ struct ThreadClocks {
     Knowledge own;                  // learned alone, by acquiring
     Knowledge fenced[3];            // by scope: known at the last fence, to be published by the next relaxed store
     std::vector<Publication> seen;  // by relaxed loads, to be learned at the next fence
-    Knowledge proxy;                // at the last fence of the async proxy: what its copy engines may build on
 };
 
 struct BlockClocks {

@@ -111,13 +111,25 @@ void demand_order_with_accesses(const Toucher& toucher, const Region& region, co
     for (const Accesses& accesses : more.entries) demand(accesses);
 }
 
+// What a copy engine does comes behind what threads did with the same bytes if a fence stands between them: what it
+// reads behind their writes, what it writes behind their reads too.
 void demand_proxy_fence(const Toucher& toucher, const Region& region, const Cell& cell, size_t byte) {
-    if (!toucher.stamp.async_proxy || !cell.write.agent_plus_1) return;
-    const Agent writer = cell.write.agent_plus_1 - 1;
-    if (!is_thread(writer) || fenced_for_engines(toucher.thread, writer, cell.write.clock)) return;
-    fail("a copy engine is to %s byte %zu of %s at %s, which %s wrote at %s: fence_async_proxy is missing between them",
-         toucher.manner.writes ? "write" : "read", byte, region.name, toucher.place.describe().c_str(),
-         describe_agent(writer).c_str(), cell.write.place.describe().c_str());
+    if (!toucher.stamp.async_proxy) return;
+    const auto demand = [&](Agent agent, Clock clock, Place place, Manner manner) {
+        if (!is_thread(agent) || !toucher.minds(manner) || fenced_for_engines(toucher.thread, agent, clock)) return;
+        fail(
+            "a copy engine is to %s byte %zu of %s at %s, which %s %s at %s: fence_async_proxy is missing between them",
+            toucher.manner.writes ? "write" : "read", byte, region.name, toucher.place.describe().c_str(),
+            describe_agent(agent).c_str(), manner.writes ? "wrote" : "read", place.describe().c_str());
+    };
+    const auto demand_of_lanes = [&](const Accesses& accesses) {
+        for_each_lane(accesses.lanes, [&](unsigned lane) {
+            demand((accesses.warp_plus_1 - 1) * LANES + lane, accesses.clock, accesses.place, accesses.manner);
+        });
+    };
+    if (cell.write.agent_plus_1) demand(cell.write.agent_plus_1 - 1, cell.write.clock, cell.write.place, PLAIN_WRITE);
+    if (cell.since.warp_plus_1) demand_of_lanes(cell.since);
+    for (const Accesses& accesses : lists[cell.more].entries) demand_of_lanes(accesses);
 }
 
 bool has_value(const Region& region, const Cell& cell, size_t byte) {
