@@ -111,7 +111,14 @@ extern "C" __global__ void mbarrier_counts_arrivals(int* out, unsigned long long
 // A ring of stages: one thread fills them by bulk loads, two warps use them up.
 
 enum class RingSlip {
-    NONE, NO_INIT_FENCE, NO_WAIT, WRONG_PARITY, NO_EMPTY_BARRIER, NO_FENCE_OF_READS, TOO_MANY_BYTES, TOO_FEW_BYTES
+    NONE,
+    NO_INIT_FENCE,
+    NO_WAIT,
+    WRONG_PARITY,
+    NO_EMPTY_BARRIER,
+    NO_FENCE_OF_READS,
+    TOO_MANY_BYTES,
+    TOO_FEW_BYTES
 };
 
 constexpr int STAGES = 2, STAGE = 128, FILLS = 6, USERS = 64;
