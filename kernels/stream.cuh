@@ -47,6 +47,10 @@ struct Fold {
 
     // Waits for all tiles of the line before this one, and folds whole groups of them. Returns the aggregates of those
     // in the tile's own group, one for each lane.
+    //
+    // Lanes without one wait for some tile before these, perhaps of another line: blocks that do not wait for each other
+    // drift apart, and what they load and store at a time lies less close together. (8192, 32768) float32 take 0.528 ms
+    // with this and 0.536 ms without.
     __device__ Item advance_to(const Tickets& tickets, const Tile& tile, const Geometry& g) {
         const int lane = lane_index(), place = tile.number % RADIX, group = tile.number / RADIX;
         const int first = tile.line * static_cast<int>(g.tiles);
@@ -59,7 +63,8 @@ struct Fold {
                 const int other = groups.count + k;
                 from[k] = other < group ? tickets.published(first + other * RADIX + lane) : nullptr;
             }
-            from[GROUPS_AT_ONCE] = lane < place ? tickets.published(first + group * RADIX + lane) : nullptr;
+            const int last = lane < place ? first + group * RADIX + lane : tile.ticket - 1 - (lane - place);
+            from[GROUPS_AT_ONCE] = last < 0 ? nullptr : tickets.published(last);
             await(from, item, tickets.epoch());
 #pragma unroll
             for (int k = 0; k < GROUPS_AT_ONCE; k++) item[k] = warp_prefix(item[k]);
