@@ -255,10 +255,10 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
 
 
 @pytest.mark.parametrize(("dtype", "tiles", "halves"), [("float32", 32, "1"), ("float32", 33, "0"), ("int64", 64, "1")])
-def test_tiles_come_in_halves_where_blocks_get_few_or_elements_have_eight_bytes(dtype, tiles, halves):
+def test_tiles_come_in_parts_where_blocks_get_few_or_elements_have_eight_bytes(dtype, tiles, halves):
     line = layout((tiles * 132 * 2048 * 16 // np.dtype(dtype).itemsize,), dtype)
     plan = make_plan(Scan("sum", line.dtype, 0), {"input": line, "output": line})
-    assert constants(plan)["HALVES"] == halves
+    assert constants(plan)["PARTED"] == halves
 
 
 def test_rows_of_small_integers_are_summed_in_fewer_bytes():

@@ -80,10 +80,10 @@ _MARKERS = {IN_BULK: 4, BY_COPIES: 6, BY_ELEMENTS: 5}
 #: they have 16, the more there are, the closer is the guess in between.
 _SAMPLES, _FEW_SAMPLES = 2048, 256
 
-#: kernels/scan_stream.cu: HALVES, for elements of so many bytes, and where a block gets no more than so many tiles. On
-#: an H200 2^27 int64 reach 93.5 % of copy speed without and 95.2 % with it, float64 93.6 and 94.6 %, 2^24 float32 83
-#: and 86 %; but 2^26 float32 92.7 and 92.0 %, 2^28 96.1 and 94.4 %.
-_HALVED, _FEW_TICKETS = 8, 32
+#: kernels/scan_stream.cu: PARTED, for elements of so many bytes, and where a block gets no more than so many tiles. On
+#: an H200 2^27 int64 reach 93.5 % of copy speed without and 96.3 % with it, float64 93.6 and 94.6 %, 2^24 float32 83
+#: and 86 %; but 2^26 float32 93.2 and 92.0 %, 2^28 96.1 and 94.4 %.
+_PARTED_BYTES, _FEW_TICKETS = 8, 32
 
 #: Shared memory with less room than this gets few of them, and not a stage less.
 _ROOMY_BYTES = 1 << 17
@@ -394,11 +394,11 @@ def _plan_stream(
     free_bytes = device.shared_bytes_per_block - buffers - samples * work.index.itemsize - 64
     stages = min(most_stages, free_bytes // (stage_bytes + rest))
     tickets = work.lines * work.tiles
-    halves = not work.segmented and (staged == _HALVED or tickets <= _FEW_TICKETS * device.multiprocessors)
+    parted = not work.segmented and (staged == _PARTED_BYTES or tickets <= _FEW_TICKETS * device.multiprocessors)
     loaders, teams = _teams(work, staged) if load == BY_ELEMENTS else _LOADERS[load]
     manned = {
         "LOAD": load,
-        "HALVES": load == IN_BULK and halves,
+        "PARTED": load == IN_BULK and parted,
         "STAGES": stages,
         "SAMPLES": samples,
         "LOADERS": loaders,
