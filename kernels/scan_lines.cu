@@ -6,7 +6,7 @@
 // Constants that the plan sets, beside those of scan.cuh:
 //     LINE_LANES      lanes that share a line of less than a row, a power of two; 32 otherwise
 //     LENGTH          elements of a line of less than a row; 0 otherwise
-//     FLAT_IN, FLAT_OUT   1 where such lines lie end to end, in the order of traversal
+//     FLAT_IN, FLAT_OUT   1 where such lines lie end to end, in the order of traversal; scan_flat_lines takes either
 //     RESIDENT        blocks of longer lines for which there have to be registers on a multiprocessor, at least
 // WARPS is 1 for lines of less than a row, and GROUPS counts rows of them.
 #include "scan_rows.cuh"
@@ -90,6 +90,16 @@ __device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Ge
     }
 }
 
+// Turns a lane's chunk of a row of lines into outputs.
+__device__ void scan_short(Chunk& chunk) {
+    chunk.scan(0);
+    const Item inclusive = warp_prefix<LINE_LANES>(chunk.total());
+    const Item left = shuffle(inclusive, (lane_index() + LANES - 1) % LANES);
+    Prefix before = Prefix::nothing();
+    before.append(left, number_in_line() > 0);
+    chunk.finish(before, inclusive, 0);
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char* input, char* output, Geometry g) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
@@ -106,15 +116,72 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char*
         const ShortLines lines(input, output, g, r);
         const Line line = lines.line(g, lane_index() / LINE_LANES);
         if (!INPUT_PACKED) gather_short(buffer, element[r], chunk[r].value);
-        chunk[r].scan(0);
-        const Item inclusive = warp_prefix<LINE_LANES>(chunk[r].total());
-        const Item left = shuffle(inclusive, (lane_index() + LANES - 1) % LANES);
-        Prefix before = Prefix::nothing();
-        before.append(left, number_in_line() > 0);
-        chunk[r].finish(before, inclusive, 0);
+        scan_short(chunk[r]);
         if (number_in_line() == 0 && lane_index() / LINE_LANES < lines.count) store_initial(line, g);
         if (OUTPUT_PACKED) store_chunk(line, g, number_in_line(), chunk[r].value);
         else store_short(buffer, lines, g, chunk[r].value);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The same where lines lie end to end in whole chunks that do not fill the lanes. A warp moves the chunks of all its
+// lines as they come, one by each lane, and hands them to the lanes of their lines through shared memory: so all lanes
+// load and store, and what they store begins and ends with few sectors that are not whole.
+
+constexpr int LINE_CHUNKS = (SHORT_LENGTH + CHUNK - 1) / CHUNK;
+constexpr int LINES_OF_WARP = ROWS * LINES_OF_ROW, CHUNKS_OF_WARP = LINES_OF_WARP * LINE_CHUNKS;
+constexpr int CHUNK_BYTES = CHUNK * static_cast<int>(SIZE_IN < SIZE_OUT ? SIZE_OUT : SIZE_IN);
+
+struct __align__(CHUNK_BYTES) FlatChunk {
+    char bytes[CHUNK_BYTES];
+
+    template <typename T> __device__ Pack<T, CHUNK>& as() { return *reinterpret_cast<Pack<T, CHUNK>*>(bytes); }
+};
+
+// Where a lane's chunk of row `r` is staged.
+__device__ int staged_place(int r) {
+    const int number = lane_index() % LINE_LANES;
+    return (r * LINES_OF_ROW + lane_index() / LINE_LANES) * LINE_CHUNKS + (REVERSE ? LINE_CHUNKS - 1 - number : number);
+}
+
+// All of a warp's chunks are loaded before the first is staged.
+__device__ void stage_chunks(FlatChunk (&staged)[CHUNKS_OF_WARP], const char* input, int chunks) {
+    constexpr int TURNS = (CHUNKS_OF_WARP + LANES - 1) / LANES;
+    Pack<Input, CHUNK> pack[TURNS];
+#pragma unroll
+    for (int k = 0; k < TURNS; k++) {
+        const int i = k * LANES + lane_index();
+        if (i < chunks) pack[k] = reinterpret_cast<const Pack<Input, CHUNK>*>(input)[i];
+    }
+#pragma unroll
+    for (int k = 0; k < TURNS; k++) {
+        const int i = k * LANES + lane_index();
+        if (i < chunks) staged[i].as<Input>() = pack[k];
+    }
+    __syncwarp();
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) scan_flat_lines(const char* input, char* output, Geometry g) {
+    __shared__ FlatChunk staged_by_warp[GROUPS][CHUNKS_OF_WARP];
+    FlatChunk (&staged)[CHUNKS_OF_WARP] = staged_by_warp[threadIdx.x / LANES];
+    const Index first = (static_cast<Index>(blockIdx.x) * GROUPS + threadIdx.x / LANES) * LINES_OF_WARP;
+    const int chunks = up_to(g.lines - first, LINES_OF_WARP) * LINE_CHUNKS;
+    stage_chunks(staged, input + g.input_line.offset(first), chunks);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const bool has_chunk = number_in_line() < SHORT_LENGTH && staged_place(r) < chunks;
+        Chunk chunk;
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) chunk.value[j] = Operation::template neutral<Accumulator>();
+        if (has_chunk) load_packed<Input>(staged[staged_place(r)].bytes, chunk.value);
+        scan_short(chunk);
+        if (has_chunk) store_packed(staged[staged_place(r)].bytes, chunk.value);
+    }
+    __syncwarp();
+    Pack<Output, CHUNK>* to = reinterpret_cast<Pack<Output, CHUNK>*>(output + g.output_line.offset(first));
+#pragma unroll
+    for (int i = lane_index(); i < CHUNKS_OF_WARP; i += LANES) {
+        if (i < chunks) to[i] = staged[i].as<Output>();
     }
 }
 

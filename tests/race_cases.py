@@ -252,6 +252,9 @@ ROWS = [
 SHORT_ROWS = [
     scan("short lines", (300, 20), np.int64),
     scan("short lines in chunks", (70, 32), np.int32),
+    scan("flat lines", (301, 100), np.int32),
+    scan("flat lines backwards, exclusive", (75, 12), np.int32, reverse=True, exclusive=True),
+    scan("flat lines of halves in place", (50, 200), np.float16, out_pattern="same"),
     scan("lines of three", (501, 3), np.int32),
     scan("lines of three, backwards with an initial value", (90, 3), np.int64, include_initial=True, reverse=True),
     scan("short lines of products, exclusive", (70, 6), np.complex128, operation="product", exclusive=True),

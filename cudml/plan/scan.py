@@ -57,6 +57,10 @@ _LINES_WARPS = 4
 #: float32 reach 99 % of copy speed with 2 and 98 % with 4; where they do not lie end to end, 89 and 88 %.
 _SPREAD_ROWS = 2
 
+#: The same where they lie end to end in whole chunks that do not fill the lanes. (2097152, 100) float32 take 0.399 ms
+#: with 2, 0.403 ms with 3 and 4, and 0.422 ms by a warp for each line.
+_FLAT_ROWS = 2
+
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
 #: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
 #: 2^29 float16 reaches 86 % with the first, 97 % with the second; segments of 16 elements 82 and 89 % with the last and
@@ -311,14 +315,22 @@ def _plan_rows(
             return _plan_linked_tiles(spec, constants, work, device)
         return _plan_stream(spec, arrays, constants, work, device)
     chunks = math.ceil(work.length / work.chunk)
-    if 0 < chunks <= LANES // 2 and not work.segmented:
-        return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length())
+    flat = _is_flat(constants, work)
+    if 0 < chunks <= (LANES if flat else LANES // 2) and not work.segmented:
+        return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length(), flat)
     return _plan_lines(spec, constants, work, device)
 
 
-def _plan_short_lines(constants: _Constants, work: Work, line_lanes: int) -> Plan:
+def _is_flat(constants: _Constants, work: Work) -> bool:
+    """Whether lines lie end to end in whole chunks, a number of them that is no power of two."""
+    in_chunks = bool(constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"])
+    ends_meet = work.is_flat(work.input_line, work.input_axis) and work.is_flat(work.output_line, work.output_axis)
+    return in_chunks and ends_meet and (work.length // work.chunk).bit_count() != 1
+
+
+def _plan_short_lines(constants: _Constants, work: Work, line_lanes: int, flat: bool) -> Plan:
     """Several lines for each warp."""
-    rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
+    rows = _FLAT_ROWS if flat else 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
     in_order = not constants["REVERSE"]
     shares = {
         "LINE_LANES": line_lanes,
@@ -335,7 +347,7 @@ def _plan_short_lines(constants: _Constants, work: Work, line_lanes: int) -> Pla
     }
     grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
-    launch = Launch("scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
+    launch = Launch("scan_flat_lines" if flat else "scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
 
 
