@@ -208,10 +208,10 @@ __device__ void store_chunk(const Line& line, const Geometry& g, Index number, c
 
 // Where chunks take more than 16 bytes, 16 stay free behind every 128: else lanes would meet in the banks of shared
 // memory.
-template <typename T> struct __align__(16) RowBufferOf {
+template <typename T, int OF_ROWS = 1> struct __align__(16) RowBufferOf {
     static constexpr int SIZE = sizeof(T), OF_BANKS = 128 / SIZE, FREE = CHUNK * SIZE > 16 ? 16 / SIZE : 0;
 
-    T elements[ROW + ROW / OF_BANKS * FREE];
+    T elements[OF_ROWS * (ROW + ROW / OF_BANKS * FREE)];
 
     __device__ T& element(int i) { return elements[i + i / OF_BANKS * FREE]; }
 };

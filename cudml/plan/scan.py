@@ -65,7 +65,7 @@ _FLAT_ROWS = 2
 #: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
 #: 2^29 float16 reaches 86 % with the first, 97 % with the second; segments of 16 elements 82 and 89 % with the last and
 #: the third. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 % with 8 and 16
-#: scanners, int32 93 and 94 %. Three lines of 67108865 float32, which begin at any address, take 0.461 and 0.454 ms.
+#: scanners, int32 93 and 94 %. Three lines of 67108865 float32, which begin at any address, take 0.458 and 0.418 ms.
 _HANDS = {
     "plain": (4, 8),
     "shifted": (4, 16),
@@ -84,10 +84,14 @@ _MARKERS = {IN_BULK: 4, BY_COPIES: 6, BY_ELEMENTS: 5}
 #: they have 16, the more there are, the closer is the guess in between.
 _SAMPLES, _FEW_SAMPLES = 2048, 256
 
-#: kernels/scan_stream.cu: PARTED, for elements of so many bytes, and where a block gets no more than so many tiles. On
-#: an H200 2^27 int64 reach 93.5 % of copy speed without and 96.3 % with it, float64 93.6 and 94.6 %, 2^24 float32 83
-#: and 86 %; but 2^26 float32 93.2 and 92.0 %, 2^28 96.1 and 94.4 %.
+#: kernels/scan_stream.cu: PARTED, for elements of so many bytes, where lines begin at any address, and where a block
+#: gets no more than so many tiles. On an H200 2^27 int64 reach 93.5 % of copy speed without and 96.3 % with it, float64
+#: 93.6 and 94.6 %, three lines of 67108865 float32 87.7 and 89.1 %, 2^24 float32 83 and 86 %; but 2^26 float32 93.2 and
+#: 92.0 %, 2^28 96.1 and 94.4 %.
 _PARTED_BYTES, _FEW_TICKETS = 8, 32
+
+#: kernels/scan_stream.cu: CACHE_LINE.
+_CACHE_LINE_BYTES = 128
 
 #: Shared memory with less room than this gets few of them, and not a stage less.
 _ROOMY_BYTES = 1 << 17
@@ -397,16 +401,18 @@ def _plan_stream(
         constants = constants | {"BYTES_OF_CHUNK": work.chunk}
     stage_bytes = TILE_ROWS * LANES * work.chunk * staged
     if load == IN_BULK and not (constants["INPUT_PACKED"] and work.chunk * staged == VECTOR_BYTES):
-        stage_bytes += VECTOR_BYTES
+        stage_bytes += _CACHE_LINE_BYTES
     rest = _stage_rest_bytes(work, accumulator_bytes(spec.dtype))
     adders, scanners = _HANDS[_kind_of_hands(spec, work, staged, load, bool(constants["INPUT_PACKED"]))]
     passed_on = 2 * source.dtype.itemsize if widened else spec.dtype.itemsize
-    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * _row_buffer_bytes(work, passed_on)
+    rows = 1 if widened or work.chunk * passed_on > VECTOR_BYTES else 2  # struct SpreadRows
+    buffers = 0 if constants["OUTPUT_PACKED"] else scanners * rows * _row_buffer_bytes(work, passed_on)
     samples = _samples(work, device)
     free_bytes = device.shared_bytes_per_block - buffers - samples * work.index.itemsize - 64
     stages = min(most_stages, free_bytes // (stage_bytes + rest))
     tickets = work.lines * work.tiles
-    parted = not work.segmented and (staged == _PARTED_BYTES or tickets <= _FEW_TICKETS * device.multiprocessors)
+    is_parted = staged == _PARTED_BYTES or not constants["INPUT_PACKED"]
+    parted = not work.segmented and (is_parted or tickets <= _FEW_TICKETS * device.multiprocessors)
     loaders, teams = _teams(work, staged) if load == BY_ELEMENTS else _LOADERS[load]
     manned = {
         "LOAD": load,
@@ -438,7 +444,7 @@ def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: in
         return "halves"
     if spec.dtype.kind in "iu" and staged < spec.dtype.itemsize:
         return "widened"
-    return "plain" if packed or staged != 4 else "shifted"
+    return "plain" if packed or staged < 4 else "shifted"
 
 
 def _in_chunks_of(elements: int, work: Work) -> Work:
