@@ -26,6 +26,7 @@
 //     PARTED        1: what is more than FIRST_PART of a tile waits until the tile before has come: with more on its
 //                   way, the aggregates that folders ask for come later
 //     WIDENED       1: rows are those of widened_rows.cuh
+//     BY_LINES      1: rows that do not lie in whole chunks are stored by lines of the cache; only dense outputs
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
 #include "samples.cuh"
@@ -52,7 +53,7 @@ constexpr bool SLOW_TO_LOAD = SHIFTED || LOAD == BY_ELEMENTS || sizeof(Staged) =
 constexpr bool SLOW_TO_SCAN = SLOW_TO_LOAD || SEGMENTED || WIDENED;
 constexpr int ADDED_AT_ONCE = SLOW_TO_LOAD ? 16 : 8;
 constexpr bool SPREAD = !OUTPUT_PACKED && !WIDENED;  // rows leave through shared memory
-constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && !SPREAD && (WIDENED || sizeof(Accumulator) * CHUNK <= 32) ? 4 : 2;
+constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && !BY_LINES && (WIDENED || sizeof(Accumulator) * CHUNK <= 32) ? 4 : 2;
 
 constexpr int TAKERS = LOAD == BY_ELEMENTS ? 1 : 0;
 constexpr int FIRST_MARKER = TAKERS + TEAMS * LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS,
@@ -365,14 +366,14 @@ __device__ void load_staged(const char* from, int number, Accumulator (&value)[C
     }
 }
 
-// Rows that do not lie in whole chunks, on their way to the output: two at a time, where they are not too large.
+// Rows that do not lie in whole chunks, on their way to the output: by lines two at a time, where they are not too large.
 struct SpreadRows {
-    static constexpr int ROWS_AT_ONCE = SPREAD && CHUNK * sizeof(Value) <= 16 ? 2 : 1;
+    static constexpr int ROWS_AT_ONCE = BY_LINES && CHUNK * sizeof(Value) <= 16 ? 2 : 1;
 
     RowBufferOf<Value, ROWS_AT_ONCE> buffer;
 
     // By all lanes of a warp, row after row: row `r` of those that begin with element `begin`, a chunk from each lane.
-    // The second one of each two is stored with the first.
+    // Where two are stored at a time, that is when the second has come.
     __device__ void store_with_others(const Line& line, const Geometry& g, Index begin, int r,
                                       const Accumulator (&result)[CHUNK]) {
         const int place = r % ROWS_AT_ONCE;
@@ -387,7 +388,7 @@ struct SpreadRows {
     // How many lanes have nothing to store at first, so that from then on all of them store between two multiples of
     // what they store together.
     __device__ static int idle_lanes(const Line& line, Index first) {
-        if (!OUTPUT_DENSE) return 0;
+        if (!BY_LINES) return 0;
         const Index place = along(first + INITIAL, line.length + INITIAL);
         const unsigned long long address = reinterpret_cast<unsigned long long>(line.output + place * SIZE_OUT);
         const int lane = static_cast<int>(address / SIZE_OUT % LANES);
@@ -401,7 +402,7 @@ struct SpreadRows {
         const int left = up_to(line.length - first, COUNT), idle = idle_lanes(line, first);
         __syncwarp();
 #pragma unroll
-        for (int k = 0; k <= (OUTPUT_DENSE ? COUNT : COUNT - LANES); k += LANES) {
+        for (int k = 0; k <= (BY_LINES ? COUNT : COUNT - LANES); k += LANES) {
             const int i = k + lane_index() - idle;
             if (i >= 0 && i < left) ::store(line, g, first + i + INITIAL, buffer.element(i));
         }

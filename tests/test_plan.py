@@ -257,11 +257,11 @@ def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     assert plan.scratch_bytes == 8 * (1 + tiles * parts * copies * words)
 
 
-@pytest.mark.parametrize(("dtype", "tiles", "halves"), [("float32", 32, "1"), ("float32", 33, "0"), ("int64", 64, "1")])
-def test_tiles_come_in_parts_where_blocks_get_few_or_elements_have_eight_bytes(dtype, tiles, halves):
+@pytest.mark.parametrize(("dtype", "tiles", "parted"), [("float32", 32, "1"), ("float32", 33, "0"), ("int64", 64, "1")])
+def test_tiles_come_in_parts_where_blocks_get_few_or_elements_have_eight_bytes(dtype, tiles, parted):
     line = layout((tiles * 132 * 2048 * 16 // np.dtype(dtype).itemsize,), dtype)
     plan = make_plan(Scan("sum", line.dtype, 0), {"input": line, "output": line})
-    assert constants(plan)["PARTED"] == halves
+    assert constants(plan)["PARTED"] == parted
 
 
 def test_rows_of_small_integers_are_summed_in_fewer_bytes():
@@ -275,6 +275,19 @@ def test_rows_of_small_integers_are_summed_in_fewer_bytes():
         arrays = {"input": layout(shape, stored), "output": layout(shape, wide)}
         plan = make_plan(Scan("sum", wide, 0, reverse=reverse), arrays)
         assert constants(plan)["WIDENED"] == expected
+
+
+@pytest.mark.parametrize(("dtype", "length", "by_lines", "scanners"), [
+    ("float32", 1 << 26, "0", "8"),
+    ("float32", (1 << 26) + 1, "1", "16"),
+    ("float64", (1 << 26) + 1, "1", "16"),
+    ("float16", (1 << 26) + 1, "1", "16"),
+    ("int16", (1 << 26) + 1, "0", "8"),
+])  # fmt: skip
+def test_lines_that_begin_anywhere_are_stored_by_lines_of_the_cache(dtype, length, by_lines, scanners):
+    array = layout((3, length), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
+    assert (constants(plan)["BY_LINES"], constants(plan)["SCANNERS"]) == (by_lines, scanners)
 
 
 @pytest.mark.parametrize(("tiles", "parts"), [(2, 4), (16, 4), (17, 2), (33, 2), (34, 1), (132, 1)])
