@@ -387,7 +387,6 @@ __device__ void normalize_piece(const Work& work, const Piece& piece, int normal
 #pragma unroll
         for (int i = 0; i < HELD; i++) held[i].take(work, piece.turn.visit(first + i), normalizer);
         if (first == 0) columns.await(piece);
-        let_loads_pass(work, piece.turn, piece.turn.visit(first + HELD - 1));
 #pragma unroll
         for (int i = 0; i < HELD; i++) {
             const Unit unit = work.unit(piece.turn, first + i);
