@@ -161,19 +161,6 @@ __device__ inline void store_relaxed(unsigned long long* address, unsigned long 
     asm volatile("st.relaxed.gpu.b64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
 
-// The same of what others read soon: the second-level cache keeps it longer than what streams through.
-__device__ inline void store_relaxed_kept(unsigned long long* address, unsigned long long word) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile(
-        "{.reg .b64 kept; createpolicy.fractional.L2::evict_last.b64 kept, 1.0;"
-        "st.relaxed.gpu.L2::cache_hint.b64 [%0], %1, kept;}" ::"l"(address),
-        "l"(word)
-        : "memory");
-#else
-    store_relaxed(address, word);
-#endif
-}
-
 // Two neighbours in one access, each of which may be older than the other.
 __device__ inline void load_relaxed_pair(const unsigned long long* address, unsigned long long (&word)[2]) {
     asm volatile("ld.relaxed.gpu.v2.b64 {%0, %1}, [%2];" : "=l"(word[0]), "=l"(word[1]) : "l"(address) : "memory");
@@ -182,6 +169,20 @@ __device__ inline void load_relaxed_pair(const unsigned long long* address, unsi
 __device__ inline void store_relaxed_pair(unsigned long long* address, unsigned long long first,
                                           unsigned long long second) {
     asm volatile("st.relaxed.gpu.v2.b64 [%0], {%1, %2};" ::"l"(address), "l"(first), "l"(second) : "memory");
+}
+
+// The same of what others read soon: the second-level cache keeps it longer than what streams through.
+__device__ inline void store_relaxed_pair_kept(unsigned long long* address, unsigned long long first,
+                                               unsigned long long second) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "{.reg .b64 kept; createpolicy.fractional.L2::evict_last.b64 kept, 1.0;"
+        "st.relaxed.gpu.L2::cache_hint.v2.b64 [%0], {%1, %2}, kept;}" ::"l"(address),
+        "l"(first), "l"(second)
+        : "memory");
+#else
+    store_relaxed_pair(address, first, second);
+#endif
 }
 
 __device__ inline unsigned load_acquire_block(const unsigned* address) {

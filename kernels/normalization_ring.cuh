@@ -80,15 +80,17 @@ template <int STRIDE = 1> struct Turn {
     __device__ int visit(int i) const { return number * PIECE + i; }
 };
 
-// Where the sums of a bundle are published and, of a strip, how its columns are normalized. Words of neighbouring
-// columns lie side by side, then those of neighbouring pieces: so the lanes of a warp store and load them together.
+// Where the sums of a bundle are published and, of a strip, how its columns are normalized. Pairs of words of
+// neighbouring columns lie side by side, then those of neighbouring pieces: so the lanes of a warp store and load them
+// together.
 struct Slot {
     Word* words;
-    Index sums_apart;
+    Index pieces;
     unsigned epoch;
 
-    __device__ Word* sums(int column, Index piece) const { return words + piece * COLUMNS + column; }
-    __device__ Word* normal(int column) const { return words + sums_apart * words_of<Sums> + column; }
+    __device__ Index sums_apart() const { return 2 * pieces * COLUMNS; }
+    __device__ Word* sums(int column, Index piece) const { return words + 2 * (piece * COLUMNS + column); }
+    __device__ Word* normal(int column) const { return words + pairs_of<Sums> * sums_apart() + 2 * column; }
 };
 
 constexpr int NORMAL_WORDS = COLUMNS > 1 ? words_of<Normal> : 0;
@@ -133,7 +135,7 @@ struct Work {
     }
     __device__ Slot slot(Index number, Index turn) const {
         const Index words = COLUMNS * (cut.pieces * words_of<Sums> + NORMAL_WORDS);
-        return {slots + number * words, cut.pieces * COLUMNS, epoch + static_cast<unsigned>(turn)};
+        return {slots + number * words, cut.pieces, epoch + static_cast<unsigned>(turn)};
     }
 
     // In place, the first element of a group is read by all before its block stores to it: what is published says so,
@@ -171,33 +173,6 @@ template <typename Pieces> __device__ void let_loads_pass(const Work& work, cons
 __device__ void arrive_by_warp(Gate& gate) {
     __syncwarp();
     if (lane_index() == 0) gate.arrive();
-}
-
-// The smallest power of two of neighbours that each of `shares` takes, so that all take at least `count`.
-__device__ Index share_of(Index count, int shares) {
-    Index share = 1;
-    while (share * shares < count) share *= 2;
-    return share;
-}
-
-// The sums of `count` neighbouring pieces of a column, of which some may not exist, by each lane of a warp.
-__device__ Sums fold(const Slot& slot, Index pieces, int column, Index first, Index count) {
-    constexpr int AT_ONCE = 4;
-    SerialPrefix<Sums> over_rounds;
-    Sums total = {};
-    for (int round = 0; round * AT_ONCE < count; round++) {
-        const Word* from[AT_ONCE];
-        Sums sums[AT_ONCE];
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const Index number = round * AT_ONCE + k, piece = first + number;
-            from[k] = number < count && piece < pieces ? slot.sums(column, piece) : nullptr;
-        }
-        if (round == 0) await_first(from[0], slot.epoch);
-        await(from, sums, slot.epoch, Sums{}, slot.sums_apart);
-        total = over_rounds.next(round, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
-    }
-    return total;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

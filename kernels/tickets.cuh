@@ -56,16 +56,13 @@ template <typename Item> union ItemWords {
     __device__ ItemWords() {}
 };
 
-// The words of an item lie `apart` from one another. KEPT: where so much is published that it would leave the cache, to
-// be written to memory, before its place is used again.
-template <bool KEPT = false, typename Item>
-__device__ void publish(Word* to, Item item, unsigned epoch, Index apart = 1) {
+// The words of an item lie `apart` from one another.
+template <typename Item> __device__ void publish(Word* to, Item item, unsigned epoch, Index apart = 1) {
     ItemWords<Item> words;
     words.item = item;
 #pragma unroll
     for (int w = 0; w < words_of<Item>; w++) {
-        const Word word = static_cast<Word>(epoch) << 32 | words.word[w];
-        KEPT ? store_relaxed_kept(to + w * apart, word) : store_relaxed(to + w * apart, word);
+        store_relaxed(to + w * apart, static_cast<Word>(epoch) << 32 | words.word[w]);
     }
 }
 
@@ -108,6 +105,45 @@ __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], uns
         for (int w = 0; w < WORDS; w++) words.word[w] = static_cast<unsigned>(word[i][w]);
         item[i] = from[i] ? words.item : nothing;
     }
+}
+
+// The same two words at a time, for which so much is published that it would leave the cache, to be written to memory,
+// before its place is used again. All that is waited for is loaded at once, and again until all of it is there.
+template <typename Item> constexpr int pairs_of = words_of<Item> / 2;
+
+template <typename Item> __device__ void publish_pairs(Word* to, Item item, unsigned epoch, Index apart) {
+    static_assert(words_of<Item> % 2 == 0, "pairs are whole");
+    const Word upper = static_cast<Word>(epoch) << 32;
+    ItemWords<Item> words;
+    words.item = item;
+#pragma unroll
+    for (int i = 0; i < pairs_of<Item>; i++) {
+        store_relaxed_pair_kept(to + i * apart, upper | words.word[2 * i], upper | words.word[2 * i + 1]);
+    }
+}
+
+template <int COUNT, typename Item>
+__device__ void await_pairs(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Index apart) {
+    ItemWords<Item> words[COUNT];
+    unsigned others;
+    do {
+        others = 0;
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) {
+#pragma unroll
+            for (int i = 0; i < pairs_of<Item>; i++) {
+                Word pair[2];
+                load_relaxed_pair(from[k] + i * apart, pair);
+#pragma unroll
+                for (int w = 0; w < 2; w++) {
+                    words[k].word[2 * i + w] = static_cast<unsigned>(pair[w]);
+                    others |= static_cast<unsigned>(pair[w] >> 32) ^ epoch;
+                }
+            }
+        }
+    } while (__any_sync(ALL_LANES, others != 0));
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) item[k] = words[k].item;
 }
 
 // The epoch of the launch, by all threads of the block, where blocks take no tickets for their work. Each takes one

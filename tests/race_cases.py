@@ -498,6 +498,18 @@ def affine(
     return Call(name, compute, expected, 5 * TOLERANCE[dtype], device)
 
 
+def layer_norm_of_transposed(name: str, shape: tuple[int, ...], device: DeviceProperties) -> Call:
+    """Into an output that is transposed too: scale and bias of elements that lie far from each other."""
+    x, length = floats(shape, np.float32), shape[0]
+    scale, bias = floats((length,), np.float32, 1), floats((length,), np.float32, 2)
+
+    def compute(make: AsArray) -> Any:
+        out = make(np.zeros_like(x)).T
+        return layer_norm(make(x).T, length, weight=make(scale), bias=make(bias), out=out)
+
+    return Call(name, compute, lambda: (normalized(x.T, (1,)) * scale + bias,), TOLERANCE[np.float32], device)
+
+
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
     x = floats(shape, np.float32)
     return Call(
@@ -603,8 +615,10 @@ STRIPS = [
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips round a ring", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU),
+    normalization("strips of uneven teams", (1100, 164), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
+    layer_norm_of_transposed("layer norm in strips", (1100, 68), STRIPS_GPU),
 ]
 
 CLUSTERS = [

@@ -403,6 +403,16 @@ def test_kernels_of_a_normalization(shape, axes, expected):
 
 
 @pytest.mark.parametrize(
+    ("shape", "axes", "apart"),
+    [((4096, 65536), (0,), "1"), ((65536, 4096), (0,), "0"), ((64, 256, 128, 128), (0, 2), "0")],
+    ids=["8 teams", "one team", "two strips in a row"],
+)
+def test_teams_work_on_strips_that_lie_apart_where_a_row_has_one_for_each(shape, axes, apart):
+    plan = make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})
+    assert constants(plan)["TEAMS_APART"] == apart
+
+
+@pytest.mark.parametrize(
     ("shape", "axes", "expected"),
     [
         ((65536, 4096), (1,), ["normalize_held"]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
+from cudml.plan.layout import power_of_two
 from cudml.plan.normalization_ring import GATES_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
@@ -20,6 +21,10 @@ _STRIP_BYTES = (256, 128)
 _COPIERS, _ADDERS, _FOLDERS, _AWAITERS = 2, 4, 1, 1
 _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 
+#: Units that normalizers hold in registers: 4 take (65536, 4096) floats from 0.72 ms to 0.68, others no further, and
+#: their unrolled code a fourth longer to compile.
+_HELD = 1
+
 #: A unit: the same floats take 0.595 ms with 8192 bytes, halves 0.360 ms. Of larger pieces, which wait for a part of
 #: the next one to be stored, all units are small.
 _UNIT_BYTES, _UNIT_BYTES_OF_HALVES = 8192, 16384
@@ -31,7 +36,7 @@ _LEAST_PIECE_BYTES = 65536
 _MOST_OF_RING = 2 / 3
 
 #: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory.
-_KNOWN_PIECES = 3
+_KNOWN_PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class Strips:
     stages: int
     steps: int
     unit_bytes: int
+
+    @property
+    def pieces(self) -> int:
+        """Of a strip."""
+        return math.ceil(self.cut.units / self.piece)
 
 
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -58,24 +68,29 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     strips = _cut_strips(groups, columns, _UNIT_BYTES_OF_HALVES if are_halves else _UNIT_BYTES, device)
     if strips and are_halves and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
         strips = _cut_strips(groups, columns, _UNIT_BYTES, device) or strips
-    if strips is None:
+    if strips is None or strips.pieces * LANES < columns:
         return None
     ring = Ring(
         columns=columns,
         piece=strips.piece,
         stages=strips.stages,
-        held=0,
+        held=_HELD,
         loaders=_COPIERS,
         adders=max(_ADDERS, vector),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
         normalizers=_NORMALIZERS_OF_HALVES if are_halves else _NORMALIZERS,
     )
+    folded = power_of_two(math.ceil(columns / strips.pieces))  # by each block, so that no column is left
     constants = {
         **groups.constants(spec),
         "VECTOR": vector,
         "STEPS": strips.steps,
+        "EVEN_ROWS": groups.reduced.sizes[-1] % strips.steps == 0 or len(groups.reduced.sizes) == 1,
+        "TEAMS_APART": 1 < ring.teams(strips.cut, device) <= strips.cut.across,
         "COPY_BYTES": copy_bytes,
+        "FOLDED_COLUMNS": folded,
+        "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
         "OUTPUT_PACKED": groups.packed_columns("output", vector),
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),

@@ -29,7 +29,6 @@ CUDA_ON_CPU_LOAD(load_acquire, acquire, gpu)
 CUDA_ON_CPU_LOAD(load_acquire_block, acquire, block)
 CUDA_ON_CPU_LOAD(load_acquire_cluster, acquire, cluster)
 CUDA_ON_CPU_STORE(store_relaxed, relaxed, gpu)
-CUDA_ON_CPU_STORE(store_relaxed_kept, relaxed, gpu)
 CUDA_ON_CPU_STORE(store_release, release, gpu)
 CUDA_ON_CPU_STORE(store_release_block, release, block)
 CUDA_ON_CPU_STORE(store_release_cluster, release, cluster)
@@ -50,6 +49,10 @@ inline void store_relaxed_pair(unsigned long long* address, unsigned long long f
                                cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     store_relaxed(address, first, where);
     store_relaxed(address + 1, second, where);
+}
+inline void store_relaxed_pair_kept(unsigned long long* address, unsigned long long first, unsigned long long second,
+                                    cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    store_relaxed_pair(address, first, second, where);
 }
 
 // cp.async: copies of a thread, in groups, from global to shared memory.
