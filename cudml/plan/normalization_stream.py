@@ -63,6 +63,8 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     ring = _ring(groups, cut, room, bulk, device)
     if ring is None:
         return None
+    pieces = math.ceil(cut.units / ring.piece)
+    folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
     constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **packed,
@@ -71,11 +73,12 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0,
         "OPERANDS_AGAIN": groups.has_own_operands and ring.piece > 1,
-        "FOLDED": max(_LEAST_FOLDED, min(power_of_two(math.ceil(cut.units / ring.piece)), _MOST_FOLDED)),
+        "FOLDED": folded,
+        "FOLDS": math.ceil(pieces / folded),
     }
     constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
-    return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0)
+    return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
 
 
 def _drawn(teams: int) -> int:
