@@ -430,10 +430,11 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
     shape = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
     plan = make_plan(Normalization(axes), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
     [launch], stages, held = plan.launches, int(constants(plan)["STAGES"]), int(constants(plan)["HELD"])
-    bundles, pieces, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
+    bundles, pieces, room, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
     piece = int(constants(plan)["PIECE"])
     turns = 2 * math.ceil((stages + held) / piece) + 1
     assert held <= piece
+    assert pieces <= room < pieces + int(constants(plan).get("FOLDED", "1"))
     assert launch.cooperative
     assert launch.grid <= H200.multiprocessors
     assert piece * math.ceil(pieces / launch.grid) <= stages
