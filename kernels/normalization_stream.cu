@@ -2,21 +2,24 @@
 // (normalization_ring.cuh).
 //
 // A unit is UNIT_ROWS rows of 32 chunks. Runs that are long and aligned are loaded by bulk copies, one for each; a
-// single run by one copy at any address; other runs by threads, of whom none waits for what it copies; what is smaller
-// than a copy, and elements with gaps, by ordinary loads.
+// single run by one copy at any address, as are short runs together with small gaps between them; other runs by threads,
+// of whom none waits for what it copies; what is smaller than a copy, and elements with gaps, by ordinary loads.
 //
 // Constants that the plan sets, beside those of normalization_teams.cuh and normalization_chunks.cuh:
 //     UNIT_ROWS   a power of two
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
+//     GAPS        bytes, a multiple of 16, that the gaps between the runs of a unit take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
+//     OF_UNITS    1: scale and bias of chunks are the same for a whole unit
 //     FOLDED      pieces whose sums a folder loads at a time, a power of two from 16 on
 //     FOLDS       1: these are all
 // Unless OUTPUT_PACKED, dynamic shared memory ends with a RowBuffer for each normalizer.
 #include "normalization_chunks.cuh"
 
 constexpr Index UNIT = UNIT_ROWS * ROW;
-constexpr int STAGE_BYTES = static_cast<int>(UNIT) * static_cast<int>(sizeof(Input)) + (BULK && !INPUT_PACKED ? 16 : 0);
+constexpr int STAGE_BYTES = static_cast<int>(UNIT) * static_cast<int>(sizeof(Input)) + GAPS +
+                            (BULK && !INPUT_PACKED ? 16 : 0);
 
 #include "normalization_teams.cuh"
 
@@ -45,7 +48,7 @@ struct Parts {
 __device__ Stage& outcome(const Work& work, int turn) { return work.stage(turn); }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Loaders. A stage holds a unit in the order of its elements.
+// Loaders. A stage holds a unit in the order of its elements, with the gaps between its runs or without.
 
 __device__ const char* address_of(const char* of_group, const Geometry& g, Index number) {
     return of_group + g.reduced.offsets(number).of[OF_INPUT];
@@ -56,6 +59,16 @@ __device__ int stage_offset(const Work& work, const Arrays& group, const Unit& u
     if (STAGED_PACKED) return 0;
     const char* from = address_of(group.input, work.g, unit.begin);
     return static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
+}
+
+// Where an element of a unit is from there on. Units with gaps begin with a run: 64 x 256 x 128 x 128 floats that are
+// padded by one took an H200 0.62 ms over 0, 2, 3 where threads left the gaps out.
+__device__ int place_in_stage(const Geometry& g, int number) {
+    if constexpr (GAPS > 0) {
+        const Index run = g.reduced.size[REDUCED_RANK - 1], pitch = g.reduced.stride[OF_INPUT][REDUCED_RANK - 2];
+        return number * SIZE + static_cast<int>(g.reduced.quotient(number, REDUCED_RANK - 1) * (pitch - run * SIZE));
+    }
+    return number * SIZE;
 }
 
 // Scale and bias that every group reads again are to stay in the cache, so input and output leave it first: 64 groups
@@ -171,9 +184,10 @@ __device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
                 copy_by_threads(work, unit, group, full, work.data(unit.visit));
             } else if (!BULK) {
                 copy_by_elements(work, unit, group, full, work.data(unit.visit));
-            } else if (ONE_RUN) {
+            } else if (ONE_RUN || GAPS > 0) {
                 char* to = work.data(unit.visit) + stage_offset(work, group, unit);
-                copy_run(full, to, address_of(group.input, work.g, unit.begin), unit.count * SIZE);
+                const int bytes = unit.count > 0 ? place_in_stage(work.g, unit.count - 1) + SIZE : 0;
+                copy_run(full, to, address_of(group.input, work.g, unit.begin), bytes);
             } else {
                 copy_runs(work, unit, group.input, full, work.data(unit.visit));
             }
@@ -187,15 +201,16 @@ __device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
 
 // The chunk that begins with element `number` of the unit. All of a WHOLE unit exists.
 template <bool WHOLE>
-__device__ void load_staged(const char* from, int number, int count, Input missing, Chunk& chunk) {
+__device__ void load_staged(const Geometry& g, const char* from, int number, int count, Input missing, Chunk& chunk) {
+    from += place_in_stage(g, number);
     if (STAGED_PACKED && (WHOLE || number + CHUNK <= count)) {
-        chunk = *reinterpret_cast<const Chunk*>(from + number * SIZE);
+        chunk = *reinterpret_cast<const Chunk*>(from);
     } else {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
             chunk.element[j] = missing;
             if (WHOLE || number + j < count) {
-                chunk.element[j] = load_element<Input, STAGED_ALIGNED>(from + (number + j) * SIZE);
+                chunk.element[j] = load_element<Input, STAGED_ALIGNED>(from + j * SIZE);
             }
         }
     }
@@ -203,7 +218,8 @@ __device__ void load_staged(const char* from, int number, int count, Input missi
 
 // Each lane has neighbouring chunks, so that it adds most of them up by itself. Which of a pair, of a pair of pairs and
 // so on it takes first depends on the lane: so neighbouring lanes read from different banks.
-template <bool WHOLE> __device__ Half part_of(const char* from, int adder, int count, const Shift& shift) {
+template <bool WHOLE>
+__device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
     constexpr int CHUNKS = UNIT_ROWS / ADDERS, BANKS = 128 / 16;
     constexpr int SWAPS = CHUNKS < BANKS ? CHUNKS : BANKS;
     const int first = (adder * LANES + lane_index()) * CHUNKS, swap = lane_index() / (BANKS / SWAPS) % SWAPS;
@@ -212,7 +228,7 @@ template <bool WHOLE> __device__ Half part_of(const char* from, int adder, int c
 #pragma unroll
     for (int k = 0; k < CHUNKS; k++) {
         Chunk chunk;
-        load_staged<WHOLE>(from, (first + (k ^ swap)) * CHUNK, count, shift.element, chunk);
+        load_staged<WHOLE>(g, from, (first + (k ^ swap)) * CHUNK, count, shift.element, chunk);
         total[0] = over_chunks.next(k, sum_of(chunk, shift.value));
     }
     return half_of_rows(total);
@@ -223,22 +239,22 @@ __device__ Input first_element(const Work& work, const TurnOf& turn) {
 }
 
 __device__ void add_units(const Work& work, TurnOf turn, Parts (&parts)[STAGES], int adder) {
-    Input next = first_element(work, turn);
-    while (turn.exists()) {
+    Input next = {};
+    for (bool begun = false; !begun || turn.exists(); begun = true) {  // a round more, which loads the first of all
         const Arrays group = work.group(turn.bundle);
         const Shift shift(next);
         TurnOf after = turn;
-        after.move(1);
+        if (begun) after.move(1);
         next = first_element(work, after);  // a turn before it is needed
 #pragma unroll 1
-        for (int i = 0; i < PIECE; i++) {
+        for (int i = 0; begun && i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
             const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
             Parts& left = parts[unit.visit % STAGES];
             work.stage(unit.visit).full.wait(use_of(unit.visit));
             Half part = {};
-            if (unit.count == UNIT) part = part_of<true>(from, adder, unit.count, shift);
-            else if constexpr (ENDS != WHOLE) part = part_of<false>(from, adder, unit.count, shift);
+            if (unit.count == UNIT) part = part_of<true>(work.g, from, adder, unit.count, shift);
+            else if constexpr (ENDS != WHOLE) part = part_of<false>(work.g, from, adder, unit.count, shift);
             if (lane_index() < 2) left.of[adder][lane_index()] = part;
             if (lane_index() == 0 && adder == 0) left.shift = shift.value;
             arrive_by_warp(left.summed);
@@ -281,18 +297,13 @@ __device__ void publish_half(Word* to, double value, unsigned epoch) {
 __device__ Sums fold_pieces(const Slot& slot, Index pieces, Index begin) {
     const Word* from = half_of(slot, begin + lane_index() / 2, lane_index() % 2);
     const Index left = pieces - begin - lane_index() / 2 * SHARE;
-    HalfWords words[SHARE];
-#pragma unroll
-    for (int k = 0; k < SHARE; k++) {
-        const unsigned epoch = slot.epoch - (k < left);  // nothing is awaited of those that do not exist
-        words[k].word[0] = words[k].word[1] = static_cast<Word>(epoch) << 32;
-    }
+    HalfWords words[SHARE] = {};  // of no launch, and of those that do not exist the sums
     bool missing;
     do {
         missing = false;
 #pragma unroll
         for (int k = 0; k < SHARE; k++) {
-            if (words[k].is_of(slot.epoch)) continue;
+            if (k >= left || words[k].is_of(slot.epoch)) continue;
             missing = true;
             load_relaxed_pair(from + k * 2 * LANES, words[k].word);
         }
@@ -397,6 +408,10 @@ struct RowOperands {
         first = number, scale = group.scale, bias = group.bias;
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++) {
+            if (r > 0 && OF_UNITS) {
+                row[r] = row[0];
+                continue;
+            }
             row[r].load_once(group);
             load_operands(group, work.g, number + r * ROW + lane_index() * CHUNK, end, row[r]);
         }
@@ -404,10 +419,10 @@ struct RowOperands {
 };
 
 template <bool WHOLE>
-__device__ void load_rows(const char* from, const Unit& unit, int first, Rows& rows) {
+__device__ void load_rows(const Geometry& g, const char* from, const Unit& unit, int first, Rows& rows) {
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
-        load_staged<WHOLE>(from, first + r * ROW + lane_index() * CHUNK, unit.count, Input(), rows.chunk[r]);
+        load_staged<WHOLE>(g, from, first + r * ROW + lane_index() * CHUNK, unit.count, Input(), rows.chunk[r]);
     }
 }
 
@@ -430,8 +445,8 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
 
 __device__ void take_rows(const Work& work, const Arrays& group, const Unit& unit, int first, Rows& rows) {
     const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
-    if (unit.count == UNIT) load_rows<true>(from, unit, first, rows);
-    else if constexpr (ENDS != WHOLE) load_rows<false>(from, unit, first, rows);
+    if (unit.count == UNIT) load_rows<true>(work.g, from, unit, first, rows);
+    else if constexpr (ENDS != WHOLE) load_rows<false>(work.g, from, unit, first, rows);
 }
 
 __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,
