@@ -11,7 +11,9 @@
 //     ONE_RUN     1: the elements of a group follow each other in memory
 //     GAPS        bytes, a multiple of 16, that the gaps between the runs of a unit take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
+//     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
 //     OF_UNITS    1: scale and bias of chunks are the same for a whole unit
+//     PUBLISHERS  1: a warp publishes the sums of pieces; 0: the folder does, if a block has no two pieces of a group
 //     FOLDED      pieces whose sums a folder loads at a time, a power of two from 16 on
 //     FOLDS       1: these are all
 // Unless OUTPUT_PACKED, dynamic shared memory ends with a RowBuffer for each normalizer.
@@ -26,7 +28,7 @@ constexpr int STAGE_BYTES = static_cast<int>(UNIT) * static_cast<int>(sizeof(Inp
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED, STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr int SIZE = static_cast<int>(sizeof(Input));
 
-constexpr int FIRST_ADDER = LOADERS, PUBLISHER = FIRST_ADDER + ADDERS, FIRST_FOLDER = PUBLISHER + 1,
+constexpr int FIRST_ADDER = LOADERS, PUBLISHER = FIRST_ADDER + ADDERS, FIRST_FOLDER = PUBLISHER + PUBLISHERS,
               FIRST_NORMALIZER = FIRST_FOLDER + FOLDERS, WARPS = FIRST_NORMALIZER + NORMALIZERS;
 
 constexpr int GATES = DRAWN > 0 && KNOWN > STAGES ? KNOWN : STAGES;  // of each kind, at the most
@@ -162,9 +164,9 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, const Array
     full.arrive();
 }
 
-// Units that the copy engine loads at a time. More get in each other's way: for (64, 256, 128, 128) bfloat16s over 0,
-// 2, 3 an H200 needs 0.288 ms, and 0.292 where it loads as much as the ring has room for.
-constexpr int IN_FLIGHT = STAGES < 4 ? STAGES : 4;
+// Units that the copy engine loads at a time. More get in each other's way: for (64, 256, 128, 128) float16s over 0, 2, 3
+// an H200 needs 0.289 ms, and 0.291 with one more; with one less 0.296.
+constexpr int IN_FLIGHT = STAGES < 3 ? STAGES : 3;
 
 __device__ void await_loaded(const Work& work, int visit) {
     if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
@@ -221,15 +223,21 @@ __device__ void load_staged(const Geometry& g, const char* from, int number, int
 template <bool WHOLE>
 __device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
     constexpr int CHUNKS = UNIT_ROWS / ADDERS, BANKS = 128 / 16;
-    constexpr int SWAPS = CHUNKS < BANKS ? CHUNKS : BANKS;
+    constexpr int SWAPS = CHUNKS < BANKS ? CHUNKS : BANKS, SOME = CHUNKS > 8 ? 4 : CHUNKS;
     const int first = (adder * LANES + lane_index()) * CHUNKS, swap = lane_index() / (BANKS / SWAPS) % SWAPS;
-    SerialPrefix<Sums, levels_of(CHUNKS)> over_chunks;
+    SerialPrefix<Sums, levels_of(CHUNKS / SOME)> over_some;
     Sums total[1];
+#pragma unroll 1
+    for (int begin = 0; begin < CHUNKS; begin += SOME) {
+        Sums sums[SOME];
 #pragma unroll
-    for (int k = 0; k < CHUNKS; k++) {
-        Chunk chunk;
-        load_staged<WHOLE>(g, from, (first + (k ^ swap)) * CHUNK, count, shift.element, chunk);
-        total[0] = over_chunks.next(k, sum_of(chunk, shift.value));
+        for (int k = 0; k < SOME; k++) {
+            const int number = first + (begin + k ^ swap);
+            Chunk chunk;
+            load_staged<WHOLE>(g, from, number * CHUNK, count, shift.element, chunk);
+            sums[k] = sum_of(chunk, shift.value);
+        }
+        total[0] = over_some.next(begin / SOME, pairwise_sum(sums));
     }
     return half_of_rows(total);
 }
@@ -343,35 +351,44 @@ __device__ Half sum_of_parts(const Parts& parts, int which) {
     return sum;
 }
 
-// Even lanes have the first of the sums, odd ones the second.
-__device__ void publish_pieces(const Work& work, TurnOf turn, Parts (&parts)[STAGES]) {
-    for (; turn.exists(); turn.move(1)) {
-        const Slot slot = turn.slot(work);
-        SerialPrefix<Half, levels_of(PIECE)> over_units;
+// Returns what was subtracted from the elements. Even lanes have the first of the sums, odd ones the second.
+__device__ double publish_piece(const Work& work, const TurnOf& turn, const Slot& slot, Parts (&parts)[STAGES]) {
+    SerialPrefix<Half, levels_of(PIECE)> over_units;
+    double shift = 0;
 #pragma unroll 1
-        for (int i = 0; i < PIECE; i++) {
-            const int visit = turn.visit(i);
-            parts[visit % STAGES].summed.wait(use_of(visit));
-            const Half sum = over_units.next(i, sum_of_parts(parts[visit % STAGES], lane_index() % 2));
-            if (i == PIECE - 1 && lane_index() < 2) {
-                work.fence();
-                publish_half(half_of(slot, place_of(turn.piece), lane_index()), sum.value, slot.epoch);
-            }
-            leave(work.stage(visit));  // for the adders, too
+    for (int i = 0; i < PIECE; i++) {
+        const int visit = turn.visit(i);
+        Parts& left = parts[visit % STAGES];
+        left.summed.wait(use_of(visit));
+        const Half sum = over_units.next(i, sum_of_parts(left, lane_index() % 2));
+        shift = left.shift;
+        if (i == PIECE - 1 && lane_index() < 2) {
+            work.fence();
+            publish_half(half_of(slot, place_of(turn.piece), lane_index()), sum.value, slot.epoch);
         }
+        leave(work.stage(visit));  // for the adders, too
     }
+    return shift;
+}
+
+__device__ void publish_pieces(const Work& work, TurnOf turn, Parts (&parts)[STAGES]) {
+    for (; turn.exists(); turn.move(1)) publish_piece(work, turn, turn.slot(work), parts);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Folders
 
+__device__ double await_piece(const TurnOf& turn, Parts (&parts)[STAGES]) {
+    const int last = turn.visit(PIECE - 1);
+    parts[last % STAGES].summed.wait(use_of(last));  // by now the other blocks are about to publish too
+    return parts[last % STAGES].shift;
+}
+
 __device__ void fold_groups(const Work& work, TurnOf turn, Parts (&parts)[STAGES], int folder) {
     for (turn.move(folder); turn.exists(); turn.move(FOLDERS)) {
-        const int last = turn.visit(PIECE - 1);
-        parts[last % STAGES].summed.wait(use_of(last));  // by now the other blocks are about to publish too
-        const double shift = parts[last % STAGES].shift;
-        const Sums sums = fold_group(turn.slot(work), work.cut.pieces);
-        const Moments moments = moments_of(sums, shift, work.p);
+        const Slot slot = turn.slot(work);
+        const double shift = PUBLISHERS > 0 ? await_piece(turn, parts) : publish_piece(work, turn, slot, parts);
+        const Moments moments = moments_of(fold_group(slot, work.cut.pieces), shift, work.p);
         Stage& known = outcome(work, turn.number);
         work.fence();
         if (lane_index() == 0) known.normal = Normal::of(moments, work.p);
@@ -414,6 +431,41 @@ struct RowOperands {
             }
             row[r].load_once(group);
             load_operands(group, work.g, number + r * ROW + lane_index() * CHUNK, end, row[r]);
+        }
+    }
+};
+
+// Where every group reads scale and bias of all its elements again, they are more than the second-level cache holds
+// beside what streams through it: 64 groups of 16 MiB take an H200 0.86 ms if none of 8 units is kept, and 0.69 if 2 are.
+struct KeptOperands {
+    Operands<CHUNK> row[OPERANDS_KEPT > 0 ? OPERANDS_KEPT : 1][ROUNDS][AT_ONCE];
+
+    __device__ void take(const Work& work, const TurnOf& turn, int begin) {
+        const Arrays group = work.group(turn.bundle);
+#pragma unroll
+        for (int i = 0; i < OPERANDS_KEPT; i++) {
+            const Unit unit = work.unit(turn, PIECE - OPERANDS_KEPT + i);
+#pragma unroll
+            for (int k = 0; k < ROUNDS; k++) {
+                RowOperands loaded;
+                loaded.load(work, group, unit.begin + begin + k * OF_ROUND, unit.begin + unit.count);
+#pragma unroll
+                for (int r = 0; r < AT_ONCE; r++) row[i][k][r] = loaded.row[r];
+            }
+        }
+    }
+
+    // By selections, as registers have no addresses.
+    __device__ void give(int unit, int round, RowOperands& taken) const {
+        taken.first = -1;
+#pragma unroll
+        for (int i = 0; i < OPERANDS_KEPT; i++) {
+#pragma unroll
+            for (int k = 0; k < ROUNDS; k++) {
+                if (unit != PIECE - OPERANDS_KEPT + i || round != k) continue;
+#pragma unroll
+                for (int r = 0; r < AT_ONCE; r++) taken.row[r] = row[i][k][r];
+            }
         }
     }
 };
@@ -484,13 +536,14 @@ struct HeldUnits {
 };
 
 __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf& turn, const Arrays& group, int i,
-                               int begin, const HeldUnits& held, RowOperands& operands) {
+                               int begin, const HeldUnits& held, const KeptOperands& kept, RowOperands& operands) {
     const Unit unit = work.unit(turn, i);
     Stage &stage = work.stage(unit.visit), &known = outcome(work, turn.number);
 #pragma unroll 1
     for (int k = 0; k < ROUNDS; k++) {
         const int first = begin + k * OF_ROUND;
-        operands.load(work, group, unit.begin + first, unit.begin + unit.count);
+        if (i >= PIECE - OPERANDS_KEPT) kept.give(i, k, operands);
+        else operands.load(work, group, unit.begin + first, unit.begin + unit.count);
         if (k == 0) known.ready.wait(use_of(turn.number));
         const Normal normal = known.normal;
         Rows rows;
@@ -510,12 +563,14 @@ __device__ void normalize_units(const Work& work, TurnOf turn, int normalizer) {
     RowBuffer& buffer = reinterpret_cast<RowBuffer*>(work.ring + STAGES * STAGE_BYTES)[normalizer];
     const int begin = normalizer * ROWS * ROW;
     RowOperands operands;
+    KeptOperands kept;
+    if (OPERANDS_KEPT > 0 && turn.exists()) kept.take(work, turn, begin);
     for (; turn.exists(); turn.move(1)) {
         const Arrays group = work.group(turn.bundle);
         HeldUnits held;
         held.take(work, turn, group, begin);
 #pragma unroll 1
-        for (int i = 0; i < PIECE; i++) normalize_unit(work, buffer, turn, group, i, begin, held, operands);
+        for (int i = 0; i < PIECE; i++) normalize_unit(work, buffer, turn, group, i, begin, held, kept, operands);
     }
 }
 
@@ -547,7 +602,7 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     const TurnOf turn(team);
     if (warp < FIRST_ADDER) load_units(work, turn, team);
     else if (warp < PUBLISHER) add_units(work, turn, parts, warp - FIRST_ADDER);
-    else if (warp == PUBLISHER) publish_pieces(work, turn, parts);
+    else if (warp < FIRST_FOLDER) publish_pieces(work, turn, parts);
     else if (warp < FIRST_NORMALIZER) fold_groups(work, turn, parts, warp - FIRST_FOLDER);
     else normalize_units(work, turn, warp - FIRST_NORMALIZER);
 }

@@ -43,11 +43,12 @@ class Ring:
     folders: int
     awaiters: int
     normalizers: int
+    publishers: int = 0
 
     @property
     def threads(self) -> int:
-        publishers = 1 if self.columns == 1 else 0
-        return LANES * (self.loaders + self.adders + publishers + self.folders + self.awaiters + self.normalizers)
+        others = self.publishers + self.folders + self.awaiters
+        return LANES * (self.loaders + self.adders + others + self.normalizers)
 
     @property
     def turns(self) -> int:

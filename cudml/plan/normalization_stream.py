@@ -30,7 +30,7 @@ _MOST_GAP = 1 / 16
 #: loaders are many, and normalizers of floats where loaders are many. Elsewhere fewer of these cost gelu over 0, 2, 3
 #: 0.588 ms in place of 0.570, and scaled tanh 0.583 in place of 0.566.
 _ORDINARY_LOADERS, _FOLDERS = 8, 2
-_ADDERS, _FEW_ADDERS = 8, 4
+_ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 
 #: Teams, from which on they draw, and what they draw at a time: 8 teams take 0.535 ms for (4096, 65536) in place of
@@ -44,6 +44,10 @@ _LEAST_FOLDED, _MOST_FOLDED = 16, 128
 
 #: Units of a piece that normalizers hold, the first ones, at the most: where the ring cannot hold two pieces.
 _MOST_HELD = 2
+
+#: Units whose scale and bias stay in registers, of pieces of so many: there are enough for that if warps are no more
+#: than 12, so folders publish. Of smaller pieces that costs more than it saves.
+_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 8
 
 #: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
 #: folders keep up with, larger ones fill the ring too soon. One folder has so many units at a time. Scale and bias of
@@ -78,6 +82,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0,
         "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.has_own_operands,
+        "OPERANDS_KEPT": 0 if ring.publishers else _OPERANDS_KEPT,
         "OPERANDS_AGAIN": groups.has_own_operands and ring.piece > 1,
         "FOLDED": folded,
         "FOLDS": math.ceil(pieces / folded),
@@ -105,6 +110,7 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     piece = piece_of(cut, 1, stages, 1 if own else _BEST_PIECE, device)
     if piece is None:
         return None
+    kept = bulk and _keeps_operands(groups, cut, piece, device)
     if own and piece == 1:
         stages = min(stages, _STAGES_OF_UNITS)
     return Ring(
@@ -113,11 +119,18 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
         stages=stages,
         held=max(0, min(_MOST_HELD, 2 * piece - stages, piece - 1)) if bulk and not own else 0,
         loaders=1 if bulk else _ORDINARY_LOADERS,
-        adders=_ADDERS if bulk and not own and not gaps else _FEW_ADDERS,
+        adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if bulk and not own and not gaps else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece)),
         awaiters=0,
         normalizers=_NORMALIZERS if bulk or own or groups.source.dtype.itemsize == 2 else _FEW_NORMALIZERS,
+        publishers=0 if kept else 1,
     )
+
+
+def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties) -> bool:
+    """Whether scale and bias of some units stay in registers: each block has the same large piece of all groups."""
+    same = groups.repeats("scale") and groups.repeats("bias") and math.ceil(cut.units / piece) <= device.multiprocessors
+    return groups.has_own_operands and same and piece >= _LEAST_PIECE_KEPT
 
 
 def _has_long_runs(groups: Groups, elements: int) -> bool:
