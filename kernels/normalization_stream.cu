@@ -9,7 +9,7 @@
 //     UNIT_ROWS   a power of two
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
-//     GAPS        bytes, a multiple of 16, that the gaps between the runs of a unit take where one copy loads all; else 0
+//     GAPS        bytes, a multiple of 16, that the gaps between a unit's runs take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
 //     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
 //     OF_UNITS    1: scale and bias of chunks are the same for a whole unit
@@ -164,8 +164,8 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, const Array
     full.arrive();
 }
 
-// Units that the copy engine loads at a time. More get in each other's way: for (64, 256, 128, 128) float16s over 0, 2, 3
-// an H200 needs 0.289 ms, and 0.291 with one more; with one less 0.296.
+// Units that the copy engine loads at a time. More get in each other's way: for 64 x 256 x 128 x 128 floats over 1, 2, 3
+// an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less.
 constexpr int IN_FLIGHT = STAGES < 3 ? STAGES : 3;
 
 __device__ void await_loaded(const Work& work, int visit) {
@@ -223,21 +223,15 @@ __device__ void load_staged(const Geometry& g, const char* from, int number, int
 template <bool WHOLE>
 __device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
     constexpr int CHUNKS = UNIT_ROWS / ADDERS, BANKS = 128 / 16;
-    constexpr int SWAPS = CHUNKS < BANKS ? CHUNKS : BANKS, SOME = CHUNKS > 8 ? 4 : CHUNKS;
+    constexpr int SWAPS = CHUNKS < BANKS ? CHUNKS : BANKS;
     const int first = (adder * LANES + lane_index()) * CHUNKS, swap = lane_index() / (BANKS / SWAPS) % SWAPS;
-    SerialPrefix<Sums, levels_of(CHUNKS / SOME)> over_some;
+    SerialPrefix<Sums, levels_of(CHUNKS)> over_chunks;
     Sums total[1];
-#pragma unroll 1
-    for (int begin = 0; begin < CHUNKS; begin += SOME) {
-        Sums sums[SOME];
 #pragma unroll
-        for (int k = 0; k < SOME; k++) {
-            const int number = first + (begin + k ^ swap);
-            Chunk chunk;
-            load_staged<WHOLE>(g, from, number * CHUNK, count, shift.element, chunk);
-            sums[k] = sum_of(chunk, shift.value);
-        }
-        total[0] = over_some.next(begin / SOME, pairwise_sum(sums));
+    for (int k = 0; k < CHUNKS; k++) {
+        Chunk chunk;
+        load_staged<WHOLE>(g, from, (first + (k ^ swap)) * CHUNK, count, shift.element, chunk);
+        total[0] = over_chunks.next(k, sum_of(chunk, shift.value));
     }
     return half_of_rows(total);
 }
@@ -436,7 +430,7 @@ struct RowOperands {
 };
 
 // Where every group reads scale and bias of all its elements again, they are more than the second-level cache holds
-// beside what streams through it: 64 groups of 16 MiB take an H200 0.86 ms if none of 8 units is kept, and 0.69 if 2 are.
+// beside what streams through it: 64 groups of 16 MiB take an H200 0.86 ms if none of 8 units is kept, 0.68 if 2 are.
 struct KeptOperands {
     Operands<CHUNK> row[OPERANDS_KEPT > 0 ? OPERANDS_KEPT : 1][ROUNDS][AT_ONCE];
 

@@ -53,8 +53,8 @@ struct Team {
         batches[batch % KNOWN].known.arrive();
     }
 
-    // By one thread of each block. The first batch is that of the team's number. Tickets that an earlier launch left have
-    // a smaller epoch.
+    // By one thread of each block. The first batch is that of the team's number. Tickets that an earlier launch left
+    // have a smaller epoch.
     __device__ void draw_first() const {
         if (piece == 0) atomicMax(tickets, static_cast<Word>(epoch) << 32);
         learn(0, number);

@@ -231,7 +231,7 @@ MUTANTS = [
     Mutant("share of half the pieces", "normalization_ring.cuh", "strips of more halves", ALL,
            "while (share * shares < count{+ / 2+}) share"),
     Mutant("chunks of a lane in another order", "normalization_stream.cu", "stream", ALL,
-           "(begin + k [-^-]{+|+} swap)"),
+           "(first + (k [-^-]{+|+} swap))"),
     Mutant("scale of the group before", "normalization_stream.cu",
            "batch norm of halves with one piece for each block", ALL,
            "if (number == first[- && group.scale == scale && group.bias == bias-]) return;"),
