@@ -175,7 +175,7 @@ template <int COUNT> __device__ Half half_of_rows(const Sums (&sums)[COUNT]) {
 }
 
 // Of neighbours, as many as a power of two.
-template <int COUNT> __device__ Sums pairwise_sum(Sums (&sums)[COUNT]) {
+template <typename Item, int COUNT> __device__ Item pairwise_sum(Item (&sums)[COUNT]) {
 #pragma unroll
     for (int step = 1; step < COUNT; step *= 2) {
 #pragma unroll

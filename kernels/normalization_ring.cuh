@@ -45,6 +45,7 @@ using Normal = Normalizer<Compute>;
 
 struct Cut {
     Index bundles, pieces;  // pieces of a bundle
+    Index room;             // for the sums of so many of its pieces
     Index slots;            // bundles whose sums have room; of each team, where these draw
     Index inner, across;    // groups that are neighbours in memory, bundles of them
 };
@@ -134,7 +135,7 @@ struct Work {
         return slot(bundle - turn * cut.slots, turn);
     }
     __device__ Slot slot(Index number, Index turn) const {
-        const Index words = COLUMNS * (cut.pieces * words_of<Sums> + NORMAL_WORDS);
+        const Index words = COLUMNS * (cut.room * words_of<Sums> + NORMAL_WORDS);
         return {slots + number * words, cut.pieces, epoch + static_cast<unsigned>(turn)};
     }
 

@@ -52,20 +52,21 @@ struct Team {
         batches[batch % KNOWN].first = ticket < bundles / BATCH + 1 ? ticket * BATCH : bundles;
         batches[batch % KNOWN].known.arrive();
     }
+
+    // By one thread of each block. The first batch is that of the team's number. Tickets that an earlier launch left
+    // have a smaller epoch.
+    __device__ void draw_first() const {
+        if (piece == 0) atomicMax(tickets, static_cast<Word>(epoch) << 32);
+        learn(0, number);
+    }
 };
 
-// What comes next, by the thread of a block that learns it.
+// What comes after the first batch, by the thread of a block that learns it.
 struct Draws {
     const Team& team;
     Word seen;
 
     __device__ explicit Draws(const Team& team) : team(team), seen(0) {}
-
-    // The first batch is that of the team's number. Tickets that an earlier launch left have a smaller epoch.
-    __device__ void first() const {
-        if (team.piece == 0) atomicMax(team.tickets, static_cast<Word>(team.epoch) << 32);
-        team.learn(0, team.number);
-    }
 
     // When the loads of this turn are under way. Answers are used turns after they were asked for.
     __device__ void after(int turn) {
@@ -88,18 +89,17 @@ struct Draws {
     }
 };
 
-// The pieces of a block that one of STRIDE warps works on, which take turns. A batch that is not whole is the last.
-template <int STRIDE = 1> struct DrawnTurn {
+// The pieces of a block, one after the other. A batch that is not whole is the last.
+struct DrawnTurn {
     const Team* team;
     int number;
     Index bundle, piece;
 
-    __device__ explicit DrawnTurn(const Team& team, int first = 0) : team(&team), number(0), piece(team.piece) {
-        find();
-        move(first);
-    }
+    __device__ explicit DrawnTurn(const Team& team) : team(&team), number(0), piece(team.piece) { find(); }
     __device__ bool exists() const { return bundle < team->bundles; }
-    __device__ void advance() { move(STRIDE); }
+    __device__ void move(int turns) {
+        for (int i = 0; i < turns && exists(); i++) number++, find();
+    }
     __device__ int visit(int i) const { return number * PIECE + i; }
 
     // A slot is used again by its own team alone.
@@ -114,15 +114,15 @@ private:
         batch.known.wait(number / BATCH / KNOWN);
         bundle = batch.first + number % BATCH;
     }
-    __device__ void move(int turns) {
-        for (int i = 0; i < turns && exists(); i++) number++, find();
-    }
 };
 
 // The same of what is dealt out evenly.
-template <int STRIDE> struct DealtTurn : Turn<STRIDE> {
-    __device__ explicit DealtTurn(const Team& team, int first = 0) : Turn<STRIDE>(team.cut, first) {}
-    __device__ Slot slot(const Work& work) const { return work.slot(this->bundle); }
+struct DealtTurn : Turn<> {
+    __device__ explicit DealtTurn(const Team& team) : Turn<>(team.cut) {}
+    __device__ void move(int turns) {
+        for (int i = 0; i < turns; i++) advance();
+    }
+    __device__ Slot slot(const Work& work) const { return work.slot(bundle); }
 };
 
-template <int STRIDE = 1> using TurnOf = typename Select<(DRAWN > 0), DrawnTurn<STRIDE>, DealtTurn<STRIDE>>::type;
+using TurnOf = Select<(DRAWN > 0), DrawnTurn, DealtTurn>::type;

@@ -597,6 +597,8 @@ STREAMS = [
     normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2)),
     normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines"),
     normalization("stream of padded halves", (120, 2, 150), np.float16, (0, 2), "padded lines"),
+    normalization("stream of runs with their gaps", (3, 300, 64), np.float32, (1, 2), "padded lines", "same"),
+    normalization("stream of halves with their gaps", (5, 2, 128, 128), np.float16, (0, 2, 3), "padded lines"),
     normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
     normalization("stream by elements", (3, 17_000), np.float32, (1,), "every second", device=STRIPS_GPU),
     normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
@@ -604,6 +606,7 @@ STREAMS = [
     affine("batch norm with one piece for each block", (20, 4, 1000), "batch_norm", FIVE_BLOCKS),
     affine("batch norm of halves with one piece for each block", (20, 4, 2000), "batch_norm", FIVE_BLOCKS, np.float16),
     affine("layer norm in a stream", (2, 20_000), "layer_norm"),
+    affine("layer norm that keeps scale and bias", (3, 90_000), "layer_norm"),
 ]
 
 STRIPS = [

@@ -107,6 +107,12 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
     for dtype, (shape, axes) in itertools.product(FLOATS, large):
         array = dense(shape, dtype)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, device)
+    for dtype in FLOATS:
+        shape, size = (6, 1024, 64), dtype.itemsize
+        padded = ArrayLayout(shape, (1024 * 65 * size, 65 * size, size), dtype, size)
+        yield make_plan(Normalization((1, 2)), {"input": padded, "output": dense(shape, dtype)}, device)
+        array, row = dense((3, 2**24 // size), dtype), dense((2**24 // size,), dtype)
+        yield make_plan(Normalization((1,)), {"input": array, "output": array, "scale": row, "bias": row}, device)
     bundles = (((30, 24, 7, 7), (0, 2, 3)), ((301, 40, 3), (0, 2)), ((1050, 32), (0,)))
     for dtype, (shape, axes) in itertools.product(FLOATS, bundles):
         array, one = dense(shape, dtype), device._replace(multiprocessors=1)

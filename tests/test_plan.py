@@ -456,10 +456,11 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
     shape = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
     plan = make_plan(Normalization(axes), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
     [launch], stages, held = plan.launches, int(constants(plan)["STAGES"]), int(constants(plan)["HELD"])
-    bundles, pieces, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
+    bundles, pieces, room, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
     piece = int(constants(plan)["PIECE"])
     turns = 2 * math.ceil((stages + held) / piece) + 1
     assert held <= piece
+    assert pieces <= room < pieces + int(constants(plan).get("FOLDED", "1"))
     assert launch.cooperative
     assert launch.grid <= H200.multiprocessors
     assert piece * math.ceil(pieces / launch.grid) <= stages
@@ -474,6 +475,27 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
         else:
             assert slots == bundles or (slots % teams == 0 and slots >= turns * teams)
     assert launch.shared_bytes <= H200.shared_bytes_per_block
+
+
+@pytest.mark.parametrize(
+    ("shape", "pitch", "dtype", "gaps"),
+    [
+        ((64, 256, 128, 128), 129, "float32", 128),  # 31 gaps of 4 bytes
+        ((64, 256, 128, 128), 136, "float32", 992),
+        ((64, 256, 128, 128), 137, "float32", 0),  # more than a sixteenth would be copied for nothing
+        ((64, 256, 128, 128), 129, "float16", 128),
+        ((64, 256, 128, 120), 121, "float32", 0),  # units would begin within a run
+        ((64, 256, 24, 128), 129, "float32", 0),  # and end in another image
+        ((64, 256, 128, 128), 128, "float32", 0),
+    ],
+)
+def test_short_runs_are_copied_with_small_gaps(shape, pitch, dtype, gaps):
+    strides = tuple(int(np.prod((*shape[axis + 1 : 3], pitch))) for axis in range(3))
+    source = layout(shape, dtype, (*strides, 1), np.dtype(dtype).itemsize)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": layout(shape, dtype)})
+    assert kernels(plan) == ["normalize_stream"]
+    assert int(constants(plan)["GAPS"]) == gaps
+    assert int(constants(plan)["BULK"]) == (gaps > 0)
 
 
 @pytest.mark.parametrize(

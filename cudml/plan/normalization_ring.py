@@ -43,11 +43,12 @@ class Ring:
     folders: int
     awaiters: int
     normalizers: int
+    publishers: int = 0
 
     @property
     def threads(self) -> int:
-        publishers = 1 if self.columns == 1 else 0
-        return LANES * (self.loaders + self.adders + publishers + self.folders + self.awaiters + self.normalizers)
+        others = self.publishers + self.folders + self.awaiters
+        return LANES * (self.loaders + self.adders + others + self.normalizers)
 
     @property
     def turns(self) -> int:
@@ -103,16 +104,18 @@ def plan_ring(
     cut: Cut,
     constants: dict[str, str | int | bool],
     drawn: bool = False,
+    folded: int = 1,
 ) -> Plan | None:
     """The launch of kernels/normalization_`kind`.cu; None where the GPU cannot make it, or hold a bundle. Bundles are
-    `drawn` by teams of blocks, or dealt out."""
+    `drawn` by teams of blocks, or dealt out; there is room for the sums of a multiple of `folded` pieces."""
     pieces = math.ceil(cut.units / ring.piece)
     blocks = _blocks(cut, pieces, device)
     able = device.compute_capability >= (8, 0) and device.cooperative_launch and groups.are_floats
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
     slots = ring.turns if drawn else _slots(cut, pieces, blocks, ring)
-    of_column = pieces * SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
+    room = folded * math.ceil(pieces / folded)
+    of_column = room * SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
     words = SECTOR_WORDS + slots * ring.columns * of_column
     if drawn:
         words = 2 * SECTOR_WORDS + ring.teams(cut, device) * (_TOLD + slots * of_column)
@@ -127,7 +130,7 @@ def plan_ring(
         Scratch(),
         groups.geometry_in(index),
         parameters(groups, spec),
-        Struct((cut.bundles, pieces, slots, cut.inner, cut.across), index),
+        Struct((cut.bundles, pieces, room, slots, cut.inner, cut.across), index),
     )
     launch = Launch(f"normalize_{kind}", blocks, ring.threads, arguments, shared_bytes, cooperative=True)
     manned = {name.upper(): value for name, value in asdict(ring).items()}

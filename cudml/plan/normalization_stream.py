@@ -22,12 +22,15 @@ _STAGES_OF_UNITS = 12
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
 _LEAST_RUN_BYTES = 2048
 
+#: The part of a run that a gap behind it may be to be copied too.
+_MOST_GAP = 1 / 16
+
 #: How the line is manned: what was the fastest of some dozens on an H200. More folders would ask for so much that the
 #: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element, or
 #: loaders are many, and normalizers of floats where loaders are many. Elsewhere fewer of these cost gelu over 0, 2, 3
 #: 0.588 ms in place of 0.570, and scaled tanh 0.583 in place of 0.566.
 _ORDINARY_LOADERS, _FOLDERS = 8, 2
-_ADDERS, _FEW_ADDERS = 8, 4
+_ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 
 #: Teams, from which on they draw, and what they draw at a time: 8 teams take 0.535 ms for (4096, 65536) in place of
@@ -42,6 +45,10 @@ _LEAST_FOLDED, _MOST_FOLDED = 16, 128
 #: Units of a piece that normalizers hold, the first ones, at the most: where the ring cannot hold two pieces.
 _MOST_HELD = 2
 
+#: Units whose scale and bias stay in registers, of pieces of so many: there are enough for that if warps are no more
+#: than 12, so folders publish. Of smaller pieces that costs more than it saves.
+_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 8
+
 #: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
 #: folders keep up with, larger ones fill the ring too soon. One folder has so many units at a time. Scale and bias of
 #: every element stay in registers if a piece is one unit.
@@ -55,27 +62,34 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     """The launch for groups whose elements lie side by side; None where the GPU cannot hold one."""
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    bulk = device.compute_capability >= (9, 0) and _has_long_runs(groups, elements)
-    stage_bytes = UNIT_BYTES + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
+    gaps = _gaps(groups, elements) if device.compute_capability >= (9, 0) else 0
+    bulk = gaps > 0 or (device.compute_capability >= (9, 0) and _has_long_runs(groups, elements))
+    stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
     buffers = 0 if packed["OUTPUT_PACKED"] else _NORMALIZERS * LANES * groups.chunk * groups.widest
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
     room = stages_of(device, stage_bytes + _beside_bytes(groups), buffers + _BATCHES_BYTES)
-    ring = _ring(groups, cut, room, bulk, device)
+    ring = _ring(groups, cut, room, bulk, gaps > 0, device)
     if ring is None:
         return None
+    pieces = math.ceil(cut.units / ring.piece)
+    folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
     constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **packed,
         "BULK": bulk,
         "ONE_RUN": groups.is_one_run,
+        "GAPS": gaps,
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0,
+        "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.has_own_operands,
+        "OPERANDS_KEPT": 0 if ring.publishers else _OPERANDS_KEPT,
         "OPERANDS_AGAIN": groups.has_own_operands and ring.piece > 1,
-        "FOLDED": max(_LEAST_FOLDED, min(power_of_two(math.ceil(cut.units / ring.piece)), _MOST_FOLDED)),
+        "FOLDED": folded,
+        "FOLDS": math.ceil(pieces / folded),
     }
     constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
-    return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0)
+    return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
 
 
 def _drawn(teams: int) -> int:
@@ -89,13 +103,14 @@ def _beside_bytes(groups: Groups) -> int:
     return GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * SUMS_BYTES
 
 
-def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, device: DeviceProperties) -> Ring | None:
+def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: DeviceProperties) -> Ring | None:
     """With `room` for so many stages."""
     own = groups.has_own_operands
     stages = min(_MOST_STAGES, room)
     piece = piece_of(cut, 1, stages, 1 if own else _BEST_PIECE, device)
     if piece is None:
         return None
+    kept = bulk and _keeps_operands(groups, cut, piece, device)
     if own and piece == 1:
         stages = min(stages, _STAGES_OF_UNITS)
     return Ring(
@@ -104,11 +119,18 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, device: DevicePropert
         stages=stages,
         held=max(0, min(_MOST_HELD, 2 * piece - stages, piece - 1)) if bulk and not own else 0,
         loaders=1 if bulk else _ORDINARY_LOADERS,
-        adders=_ADDERS if bulk and not own else _FEW_ADDERS,
+        adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if bulk and not own and not gaps else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece)),
         awaiters=0,
         normalizers=_NORMALIZERS if bulk or own or groups.source.dtype.itemsize == 2 else _FEW_NORMALIZERS,
+        publishers=0 if kept else 1,
     )
+
+
+def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties) -> bool:
+    """Whether scale and bias of some units stay in registers: each block has the same large piece of all groups."""
+    same = groups.repeats("scale") and groups.repeats("bias") and math.ceil(cut.units / piece) <= device.multiprocessors
+    return groups.has_own_operands and same and piece >= _LEAST_PIECE_KEPT
 
 
 def _has_long_runs(groups: Groups, elements: int) -> bool:
@@ -117,3 +139,17 @@ def _has_long_runs(groups: Groups, elements: int) -> bool:
     if groups.is_one_run:
         return True
     return groups.packed("input") and run * size >= _LEAST_RUN_BYTES and elements // run + 2 <= LANES
+
+
+def _gaps(groups: Groups, elements: int) -> int:
+    """Bytes between the runs of a unit, rounded up, where these are short and so near that a bulk copy takes them
+    together; else 0."""
+    sizes, strides = groups.reduced.sizes, groups.reduced.strides["input"]
+    size, run = groups.source.dtype.itemsize, sizes[-1]
+    if len(sizes) < 2 or strides[-1] != size or elements % run or run % groups.chunk:
+        return 0
+    gap = strides[-2] - run * size
+    in_one = len(sizes) == 2 or run * sizes[-2] % elements == 0
+    if not in_one or not 0 < gap <= _MOST_GAP * run * size:
+        return 0
+    return VECTOR_BYTES * math.ceil((elements // run - 1) * gap / VECTOR_BYTES)
