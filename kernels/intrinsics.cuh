@@ -149,6 +149,18 @@ __device__ inline unsigned halves_max(unsigned a, unsigned b) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Launches that begin early (cudml/cuda/early.py), from compute capability 9.0 on.
+
+// Comes first in every kernel that is launched so: waits until what was launched before is done and all that it wrote
+// can be read. No kernel lets the next one begin before it ends: an instruction for that costs a block 0.5 ns of an
+// H200, and (4194304, 64) floats 0.318 ms in place of 0.256.
+__device__ inline void await_launch_ahead() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Words that threads of other blocks write or wait for.
 
 __device__ inline unsigned long long load_relaxed(const unsigned long long* address) {

@@ -19,6 +19,7 @@ __device__ void keep_first(const Elements& first, Input (&first_of)[COLUMNS]) {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    await_launch_ahead();
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];
     __shared__ Normalizer<Compute> normalizers[COLUMNS];
@@ -28,7 +29,8 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     const Place place(g, blockIdx.x, 0);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     Span span;
-    span.load<true>(warp_rows, column.input, g, place);
+    span.load<true>(column.input, g, place);
+    span.hand_over(warp_rows, g, place);
     const Elements first = load_elements(column.input, g);
     SpanOperands operands;
     Sums sums[VECTOR];
@@ -66,6 +68,7 @@ struct Work {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
             Parameters p) {
+    await_launch_ahead();
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];
     __shared__ WarpRows rows[WARPS_OF_ROWS];
@@ -78,15 +81,18 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
     const Elements first = load_elements(column, g);
     SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
     Sums sums[VECTOR];
+    Span ahead;
+    ahead.load<true>(column, g, place);
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
-        Span span;
-        span.load<true>(warp_rows, column, g, place);
+        ahead.hand_over(warp_rows, g, place);
+        const Span span = ahead;
+        place.next_round();
+        if (round + 1 < ROUNDS) ahead.load<true>(column, g, place);
         span.sum(first, sums);
         sum_over_warp(sums);
 #pragma unroll
         for (int k = 0; k < LEFT; k++) sums[k] = over_rounds[k].next(round, sums[k]);
-        place.next_round();
     }
     keep_first(first, first_of);
     column_sums.add(sums);
@@ -102,6 +108,7 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
               double bias_number, const Normalizer<Compute>* of_groups, Geometry g, Parameters p) {
+    await_launch_ahead();
     __shared__ Normalizer<Compute> normalizers[COLUMNS];
     __shared__ WarpRows rows[WARPS_OF_ROWS];
     WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
@@ -120,7 +127,8 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
         Span span;
-        span.load<false>(warp_rows, column.input, g, place);
+        span.load<false>(column.input, g, place);
+        span.hand_over(warp_rows, g, place);
         if (operands.DIFFER) operands.load(column, g, place);
         span.store(warp_rows, column.output, g, place, normalizers, operands, p);
         place.next_round();

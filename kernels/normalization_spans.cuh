@@ -72,10 +72,8 @@ using Elements = Pack<Input, VECTOR>;
 // Elements of VECTOR columns, which may be read once only.
 template <bool ONCE = false> __device__ Elements load_elements(const char* from, const Geometry& g) {
     Elements elements;
-    if constexpr (INPUT_PACKED && ONCE) {
-        load_once(from, elements);
-    } else if constexpr (INPUT_PACKED) {
-        elements = *reinterpret_cast<const Elements*>(from);
+    if constexpr (INPUT_PACKED) {
+        load_pack<ONCE>(from, elements);
     } else {
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) {
@@ -93,8 +91,9 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
     static constexpr int MOVED = 16, SPAN_BYTES = STEPS * ROW_BYTES, BYTES = TOGETHER * SPAN_BYTES;
     static constexpr int PIECES = (BYTES / MOVED + LANES - 1) / LANES;                      // of a lane
     static constexpr int PADDED = SPAN_BYTES + (ROW_BYTES + MOVED - 1) / MOVED * MOVED;  // spans begin in other banks
-    struct alignas(MOVED) Piece {
-        unsigned word[MOVED / 4];
+    using Piece = Pack<unsigned, MOVED / 4>;
+    struct Pieces {
+        Piece of_lane[PIECES];
     };
     static_assert(SPAN_BYTES % MOVED == 0, "no piece is a part of two spans");
 
@@ -110,16 +109,18 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
                                          lane % ACROSS * static_cast<int>(sizeof(Items)));
     }
 
-    __device__ void load(const char* from) {
-        Piece pieces[PIECES];
+    __device__ static void load(const char* from, Pieces& pieces) {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            if (offset_of_piece(i) < BYTES) pieces[i] = *reinterpret_cast<const Piece*>(from + offset_of_piece(i));
+            if (offset_of_piece(i) < BYTES) load_pack<READ_ONCE>(from + offset_of_piece(i), pieces.of_lane[i]);
         }
+    }
+
+    __device__ void put(const Pieces& pieces) {
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            if (offset_of_piece(i) < BYTES) piece(offset_of_piece(i)) = pieces[i];
+            if (offset_of_piece(i) < BYTES) piece(offset_of_piece(i)) = pieces.of_lane[i];
         }
         __syncwarp();
     }
@@ -135,7 +136,9 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
 };
 
 template <typename Items> struct RowsOfWarp<0, Items> {  // of which nothing is called
-    __device__ void load(const char* from);
+    struct Pieces {};
+    __device__ static void load(const char* from, Pieces& pieces);
+    __device__ void put(const Pieces& pieces);
     __device__ Items& items(int k);
     __device__ void store(char* to);
 };
@@ -224,22 +227,30 @@ struct SpanOperands {
 
 struct Span {
     Elements step[STEPS];
+    RowsOfWarp<INPUT_ROW, Elements>::Pieces pieces;  // of narrow rows, until the lanes have handed them over
 
     // FILLED: steps that do not exist become the first of their columns; otherwise they are left out.
-    template <bool FILLED>
-    __device__ void load(WarpRows& rows, const char* column, const Geometry& g, const Place& place) {
+    template <bool FILLED> __device__ void load(const char* column, const Geometry& g, const Place& place) {
         if constexpr (INPUT_ROW != 0) {
             if (place.warp_is_whole(g)) {
-                rows.input.load(column - place.column * sizeof(Input) + place.begin_of_warp() * INPUT_ROW);
-                if (place.length == 0) return;
-#pragma unroll
-                for (int k = 0; k < STEPS; k++) step[k] = rows.input.items(k);
-                return;
+                const char* rows = column - place.column * sizeof(Input) + place.begin_of_warp() * INPUT_ROW;
+                return RowsOfWarp<INPUT_ROW, Elements>::load(rows, pieces);
             }
         }
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
             if (FILLED || k < place.count) step[k] = load_elements<READ_ONCE>(step_of<OF_INPUT>(column, g, place, k), g);
+        }
+    }
+
+    // Comes between the load and whatever needs the steps.
+    __device__ void hand_over(WarpRows& rows, const Geometry& g, const Place& place) {
+        if constexpr (INPUT_ROW != 0) {
+            if (!place.warp_is_whole(g)) return;
+            rows.input.put(pieces);
+            if (place.length == 0) return;
+#pragma unroll
+            for (int k = 0; k < STEPS; k++) step[k] = rows.input.items(k);
         }
     }
 

@@ -148,7 +148,7 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
 
 def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns) -> Plan:
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
-    launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments)
+    launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments, early=True)
     return Plan(f"normalization_{kind}.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
 
 

@@ -66,10 +66,10 @@ def two_steps(
     source, geometry, numbers, normalizers = Pointer("input"), groups.geometry, parameters(groups, spec), Workspace(0)
     statistics = (normalizers, Pointer("mean"), Pointer("variance"))
     blocks = strips * groups.tiles
-    launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers))]
+    launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers), early=True)]
     if groups.has("output"):
         apply = (source, Pointer("output"), *operand_arguments(), normalizers, geometry, numbers)
-        launches.append(Launch(f"apply_{kind}", blocks, block, apply))
+        launches.append(Launch(f"apply_{kind}", blocks, block, apply, early=True))
     workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), tuple(launches), workspace, 8 * words)
 
