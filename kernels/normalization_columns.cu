@@ -1,8 +1,8 @@
 // Mean, variance and normalization of groups that lie side by side: columns of a matrix.
 //
 // Nothing is waited for but memory, so several blocks share a multiprocessor. Columns that fit a block are read once.
-// Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has ROUNDS spans, one
-// after the other. The constants are those of normalization_spans.cuh.
+// Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has several spans, one
+// after the other: fewer where they are normalized, as these blocks wait for nobody. The constants are those of normalization_spans.cuh.
 #include "normalization_spans.cuh"
 #include "normalization_tiles.cuh"
 
@@ -75,7 +75,7 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
     WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
     const TicketsFor<Sums> tickets = take_tile(control, g.tiles);
     const Work work(g, tickets.of_block());
-    Place place(g, work.strip, work.tile);
+    Place place(g, work.strip, work.tile, ROUNDS);
     const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
     const char* column = input + g.kept.offsets(place.column).of[OF_INPUT];
     const Elements first = load_elements(column, g);
@@ -119,13 +119,13 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
         const Index number = column_of(work.strip, c);
         normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
     }
-    Place place(g, work.strip, work.tile);
+    Place place(g, work.strip, work.tile, APPLY_ROUNDS);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     SpanOperands operands;
     if (!operands.DIFFER) operands.load(column, g, place);
     __syncthreads();
 #pragma unroll 1
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < APPLY_ROUNDS; round++) {
         Span span;
         span.load<false>(column.input, g, place);
         span.hand_over(warp_rows, g, place);

@@ -6,7 +6,8 @@
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
-//     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
+//     ROUNDS          spans of a thread in a tile that is added up, a power of two; 1 where a block has whole columns
+//     APPLY_ROUNDS    and in one that is normalized
 //     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
 //     INPUT_ROW, OUTPUT_ROW         bytes of a row, where rows are narrow and all elements lie dense; 0 otherwise
@@ -21,7 +22,6 @@
 constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * CHUNK;
 constexpr int TOGETHER = ACROSS < LANES ? LANES / ACROSS : 1;  // spans of a column that a warp has at a time
 constexpr int PARTS = SPANS / TOGETHER;
-constexpr Index TILE = static_cast<Index>(SPANS) * ROUNDS * STEPS;
 constexpr int INNER = KEPT_RANK - 1;
 
 static_assert(BLOCK % LANES == 0 && SPANS % TOGETHER == 0, "whole warps");
@@ -33,12 +33,14 @@ struct Place {
     Index column, begin, length;  // the first column, the first element, the elements of the column if it exists
     int count;                    // elements of the span that exist
 
-    __device__ Place(const Geometry& g, Index strip, Index tile) {
+    // In a tile of which each thread has so many spans.
+    __device__ Place(const Geometry& g, Index strip, Index tile, int rounds = 1) {
         const int number = static_cast<int>(threadIdx.x) / ACROSS;
         column = (strip * ACROSS + threadIdx.x % ACROSS) * VECTOR;
         length = WHOLE || column < g.groups ? g.length : 0;
         if (length == 0) column = strip * COLUMNS;
-        move_to(tile * TILE + (number / TOGETHER * ROUNDS * TOGETHER + number % TOGETHER) * STEPS);
+        const Index first = tile * SPANS + number / TOGETHER * TOGETHER;
+        move_to((first * rounds + number % TOGETHER) * STEPS);
     }
 
     __device__ void next_round() { move_to(begin + TOGETHER * STEPS); }

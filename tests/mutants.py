@@ -165,7 +165,7 @@ MUTANTS = [
     Mutant("statistics of long columns read at once", "normalization_columns.cu", "large columns", INTERLEAVED,
            "operands.load(column, g, place);\n    [-__syncthreads();-]"),
     Mutant("rounds of a column interleaved", "normalization_spans.cuh", "large columns in rounds", ALL,
-           "number / TOGETHER * [-ROUNDS * -]TOGETHER + number"),
+           "move_to((first[- * rounds-] + number % TOGETHER) * STEPS)"),
     Mutant("span read before its rows are there", "normalization_spans.cuh", "narrow columns of halves", NOT_IN_ORDER,
            "= pieces.of_lane[i];\n        }[-\n        __syncwarp();-]"),
     Mutant("rows overwritten while they are read", "normalization_spans.cuh", "narrow columns in rounds", CHECKING,

@@ -118,22 +118,23 @@ def test_a_captured_call_follows_its_input_at_every_replay(cupy, name):
     ids=str,
 )
 def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
-    """Launches may begin before the ones ahead of them are done. Each call here reads what the last two wrote."""
+    """Launches may begin before the ones ahead of them are done. Each call here reads what the last few wrote."""
     values = cupy.random.default_rng(7).standard_normal(shape, np.float32)
 
-    def steps(a, b, wait):
+    def steps(a, b, c, wait):
         for factor in (2.0, 3.0, 0.5, 1.5) * 6:
-            cudml.mean_variance_normalization(a, factor, b, axes=axes, out=b)
+            cudml.mean_variance_normalization(a, factor, b, axes=axes, out=c)
             wait()
-            mean, variance = cudml.mean_var(b, axes)
+            mean, variance = cudml.mean_var(c, axes)
             wait()
-            cudml.mean_variance_normalization(b, variance, mean, axes=axes, out=a)
+            cudml.mean_variance_normalization(c, variance, mean, axes=axes, out=b)
             wait()
+            a, b = b, a
 
     with cupy.cuda.Stream(non_blocking=True) as stream:
-        expected = values.copy(), values[::-1].copy()
+        expected = values.copy(), values[::-1].copy(), values.copy()
         steps(*expected, stream.synchronize)
-        found = values.copy(), values[::-1].copy()
+        found = values.copy(), values[::-1].copy(), values.copy()
         if captured:
             stream.begin_capture()
         steps(*found, lambda: None)

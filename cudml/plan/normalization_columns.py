@@ -25,8 +25,11 @@ _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 #: On an H200 a block of 512 that only reads leaves memory idle when it ends; narrower stores cost more than that.
 #: Blocks of four warps that only read are the best, if they load often: 246 us for (65536, 4096), 252 if they load 8
 #: times, and 257 where they have 256 threads.
-_TILES = {False: (128, 128, 32), True: (512, 256, 4)}
-_NARROW_TILES = {False: (256, 128, 16), True: (256, 256, 4)}
+_TILES = {False: (128, 128, 32), True: (256, 256, 32)}
+_NARROW_TILES = {False: (256, 128, 16), True: (256, 256, 16)}
+
+#: How often a thread loads a span of a tile that it normalizes, at most.
+_APPLY_ROUNDS = 8
 
 #: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
@@ -57,6 +60,10 @@ class Columns:
     chunk: int
     blocks: int = 1
     """That share whole columns, a tile each."""
+
+    @property
+    def apply_rounds(self) -> int:
+        return min(self.rounds, _APPLY_ROUNDS)
 
     @property
     def steps(self) -> int:
@@ -143,7 +150,8 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if streamed is not None:
         return streamed
     groups = groups.in_tiles(chosen.tile)
-    return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width)
+    parts = chosen.rounds // chosen.apply_rounds
+    return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width, parts)
 
 
 def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns) -> Plan:
@@ -170,6 +178,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "ACROSS": chosen.across,
         "SPANS": chosen.spans,
         "ROUNDS": chosen.rounds,
+        "APPLY_ROUNDS": chosen.apply_rounds,
         **packed,
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),

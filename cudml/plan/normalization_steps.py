@@ -57,10 +57,16 @@ def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties
 
 
 def two_steps(
-    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, columns: int = 1
+    kind: str,
+    groups: Groups,
+    spec: Normalization,
+    constants: dict[str, str | int | bool],
+    block: int,
+    columns: int = 1,
+    parts: int = 1,
 ) -> Plan:
-    """The sums of all tiles, from which the last blocks find the statistics, and every tile again. A block has a tile
-    of so many neighbouring groups."""
+    """The sums of all tiles, from which the last blocks find the statistics, and every tile again, in so many parts. A
+    block has a tile, or a part of one, of so many neighbouring groups."""
     strips = math.ceil(groups.count / columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
     source, geometry, numbers, normalizers = Pointer("input"), groups.geometry, parameters(groups, spec), Workspace(0)
@@ -69,6 +75,7 @@ def two_steps(
     launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers), early=True)]
     if groups.has("output"):
         apply = (source, Pointer("output"), *operand_arguments(), normalizers, geometry, numbers)
+        blocks = strips * math.ceil(groups.length * parts / groups.tile)
         launches.append(Launch(f"apply_{kind}", blocks, block, apply, early=True))
     workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), tuple(launches), workspace, 8 * words)
