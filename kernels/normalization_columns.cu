@@ -65,6 +65,10 @@ struct Work {
     }
 };
 
+// Whether a span is loaded before the one ahead of it is added up: of what is only read, (33554432, 8) floats take an
+// H200 0.253 ms, and 0.259 otherwise; to be normalized too they take 0.793 and 0.790.
+constexpr bool AHEAD = !HAS_OUTPUT;
+
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
             Parameters p) {
@@ -81,14 +85,15 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
     const Elements first = load_elements(column, g);
     SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
     Sums sums[VECTOR];
-    Span ahead;
-    ahead.load<true>(column, g, place);
+    Span span, next;
+    if (AHEAD) next.load<true>(column, g, place);
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
-        ahead.hand_over(warp_rows, g, place);
-        const Span span = ahead;
+        if (!AHEAD) next.load<true>(column, g, place);
+        next.hand_over(warp_rows, g, place);
+        span = next;
         place.next_round();
-        if (round + 1 < ROUNDS) ahead.load<true>(column, g, place);
+        if (AHEAD && round + 1 < ROUNDS) next.load<true>(column, g, place);
         span.sum(first, sums);
         sum_over_warp(sums);
 #pragma unroll

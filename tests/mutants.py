@@ -171,8 +171,8 @@ MUTANTS = [
     Mutant("rows overwritten while they are read", "normalization_spans.cuh", "narrow columns in rounds", CHECKING,
            "put(const Pieces& pieces) {[-\n        __syncwarp();-]"),
     Mutant("rows handed over as those of the next round", "normalization_columns.cu", "narrow columns in rounds", ALL,
-           "[-ahead.hand_over(warp_rows, g, place);\n        const Span span = ahead;-]\n        place.next_round();"
-           "{+\n        ahead.hand_over(warp_rows, g, place); const Span span = ahead;+}"),
+           "[-next.hand_over(warp_rows, g, place);\n        span = next;-]\n        place.next_round();"
+           "{+\n        next.hand_over(warp_rows, g, place);\n        span = next;+}"),
     Mutant("rows stored before they are there", "normalization_spans.cuh", "narrow columns of halves", NOT_IN_ORDER,
            "store(char* to) {\n        [-__syncwarp();-]"),
     Mutant("last rows of a warp read as if they were whole", "normalization_spans.cuh", "narrow columns of halves",

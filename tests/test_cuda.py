@@ -125,7 +125,7 @@ def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
         for factor in (2.0, 3.0, 0.5, 1.5) * 6:
             cudml.mean_variance_normalization(a, factor, b, axes=axes, out=c)
             wait()
-            mean, variance = cudml.mean_var(c, axes)
+            mean, variance = cudml.mean_var(c, axes, keepdims=True)
             wait()
             cudml.mean_variance_normalization(c, variance, mean, axes=axes, out=b)
             wait()

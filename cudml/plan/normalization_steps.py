@@ -12,7 +12,7 @@ from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Scratch, St
 from cudml.plan.spec import Normalization
 
 #: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
-_LEAST_TILES = 15
+LEAST_TILES = 15
 
 SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in words as it is published
 SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
@@ -51,7 +51,7 @@ def array_arguments() -> tuple[Argument, ...]:
 def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties) -> int:
     """How often a block loads so many elements in a tile: less than `most` where that leaves too few tiles."""
     rounds = most
-    while rounds > 1 and groups.count * groups.length < _LEAST_TILES * device.multiprocessors * elements * rounds:
+    while rounds > 1 and groups.count * groups.length < LEAST_TILES * device.multiprocessors * elements * rounds:
         rounds //= 2
     return rounds
 
