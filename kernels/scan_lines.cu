@@ -91,6 +91,7 @@ __device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Ge
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char* input, char* output, Geometry g) {
+    await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     Chunk chunk[ROWS];
@@ -123,6 +124,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char*
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
+    await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     __shared__ Item row_total[GROUPS][ROWS_OF_LINE];
     __shared__ Heads heads;
