@@ -1,8 +1,9 @@
 // Mean, variance and normalization of groups that lie side by side: columns of a matrix.
 //
 // Nothing is waited for but memory, so several blocks share a multiprocessor. Columns that fit a block are read once.
-// Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has several spans, one
-// after the other: fewer where they are normalized, as these blocks wait for nobody. The constants are those of normalization_spans.cuh.
+// Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has several spans,
+// one after the other: fewer where they are normalized, as these blocks wait for nobody. The constants are those of
+// normalization_spans.cuh.
 #include "normalization_spans.cuh"
 #include "normalization_tiles.cuh"
 
