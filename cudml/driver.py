@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 _NEWEST_EXTRA = 13  # later drivers run what was built for CUDA 13
 _OLDEST_EXTRA = 12
@@ -44,6 +45,13 @@ def capture_number(stream: int) -> int | None:
     if ask is None or ask(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None) != 0:
         return None
     return number.value if status.value == _CAPTURE_ACTIVE else None
+
+
+def function(name: str, pointers: int) -> Any:
+    """The driver's function of that name, which takes so many pointers, to be called with addresses."""
+    found = getattr(_library(), name)
+    found.argtypes = (ctypes.c_void_p,) * pointers
+    return found
 
 
 def extra() -> str | None:

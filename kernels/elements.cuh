@@ -125,8 +125,9 @@ template <typename Items> union Streamed {
     __device__ Streamed() {}
 };
 
-template <typename T, int COUNT> __device__ void load_once(const char* from, Pack<T, COUNT>& pack) {
-    if constexpr (sizeof(pack) == sizeof(uint4)) {
+// ONCE: of what is read only once.
+template <bool ONCE, typename T, int COUNT> __device__ void load_pack(const char* from, Pack<T, COUNT>& pack) {
+    if constexpr (ONCE && sizeof(pack) == sizeof(uint4)) {
         Streamed<Pack<T, COUNT>> loaded;
         loaded.words = __ldcs(reinterpret_cast<const uint4*>(from));
         pack = loaded.pack;

@@ -149,6 +149,21 @@ __device__ inline unsigned halves_max(unsigned a, unsigned b) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Launches that begin early (cudml/cuda/early.py), from compute capability 9.0 on.
+
+// Comes first in every kernel that is launched so: waits until what was launched before is done and all that it wrote
+// can be read. A launch of few blocks lets the next one begin, and wait, at once: an H200 normalizes (64, 1024) floats
+// in 1.18 us so, in 1.29 without that, and in 1.55 if no launch begins early. Of 128 blocks the next one's are in the
+// way, and of more each takes 0.5 ns for it.
+__device__ inline void await_launch_ahead() {
+#if __CUDA_ARCH__ >= 900
+    constexpr unsigned FEW_BLOCKS = 66;
+    if (gridDim.x <= FEW_BLOCKS) asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Words that threads of other blocks write or wait for.
 
 __device__ inline unsigned long long load_relaxed(const unsigned long long* address) {

@@ -15,6 +15,7 @@ struct Geometry {
 extern "C" __global__ void __launch_bounds__(BLOCK)
 modulus_elements(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
                  StoredDivisor divisor_number, Geometry g) {
+    await_launch_ahead();
     const Index first = static_cast<Index>(blockIdx.x) * (BLOCK * ITEMS) + threadIdx.x;
     Values<StoredDividend, ITEMS> x = filled_with<ITEMS>(dividend_number);
     Values<StoredDivisor, ITEMS> y = filled_with<ITEMS>(divisor_number);

@@ -69,6 +69,7 @@ __device__ void write_part(const DividendLine& x, const DivisorLine& y, char* ro
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
 modulus_packs(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
               StoredDivisor divisor_number, Geometry g) {
+    await_launch_ahead();
     const Index thread = static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x;
     if (thread >= g.threads) return;
     const Index group = RANK > 0 ? g.packs.quotient(thread) : 0;

@@ -172,6 +172,7 @@ constexpr int MARGIN_OF_ROWS = larger(DIVIDEND_TURNED ? 0 : margin_of<StoredDivi
 extern "C" __global__ void __launch_bounds__(BLOCK)
 modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
               StoredDivisor divisor_number, Geometry g) {
+    await_launch_ahead();
     __shared__ Tile tile;
     const Index number = static_cast<Index>(blockIdx.x), row_of_tiles = g.tiles_of_row.quotient(number);
     const Index outer = g.rows_of_tiles.quotient(row_of_tiles);

@@ -220,6 +220,7 @@ struct Affine {
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 normalize_bundles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ UnitSums unit_sums;
     __shared__ Normalizer<Compute> normalizers[BUNDLE];

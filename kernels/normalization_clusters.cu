@@ -17,6 +17,7 @@ template <int COUNT> __device__ Sums sum_over_tiles(Sums* of_tile, int first) {
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLOCK, RESIDENT)
 normalize_clusters(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                    double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    await_launch_ahead();
     constexpr int MOST_TILES = 8;
     static_assert(CLUSTER <= MOST_TILES && COLUMNS <= BLOCK, "a thread for each column");
     __shared__ ColumnSums column_sums;
@@ -29,7 +30,7 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
     const Place place(g, strip, tile);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     Span span;
-    span.load<true>(rows[0], column.input, g, place);
+    span.load<true>(column.input, g, place);
     const Elements first = load_elements(column.input, g);
     Sums sums[VECTOR];
     span.sum(first, sums);

@@ -253,6 +253,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLO
 normalize_held(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                double bias_number, char* mean, char* variance, Word* control, TurnedGeometry g, Parameters p,
                Bundles bundles) {
+    await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Shared shared;
     const Arrays all = {input, output, scale, bias, scale_number, bias_number, mean, variance};

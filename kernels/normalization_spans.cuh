@@ -6,7 +6,8 @@
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
-//     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
+//     ROUNDS          spans of a thread in a tile that is added up, a power of two; 1 where a block has whole columns
+//     APPLY_ROUNDS    and in one that is normalized
 //     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
 //     INPUT_ROW, OUTPUT_ROW         bytes of a row, where rows are narrow and all elements lie dense; 0 otherwise
@@ -21,7 +22,6 @@
 constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * CHUNK;
 constexpr int TOGETHER = ACROSS < LANES ? LANES / ACROSS : 1;  // spans of a column that a warp has at a time
 constexpr int PARTS = SPANS / TOGETHER;
-constexpr Index TILE = static_cast<Index>(SPANS) * ROUNDS * STEPS;
 constexpr int INNER = KEPT_RANK - 1;
 
 static_assert(BLOCK % LANES == 0 && SPANS % TOGETHER == 0, "whole warps");
@@ -33,12 +33,14 @@ struct Place {
     Index column, begin, length;  // the first column, the first element, the elements of the column if it exists
     int count;                    // elements of the span that exist
 
-    __device__ Place(const Geometry& g, Index strip, Index tile) {
+    // In a tile of which each thread has so many spans.
+    __device__ Place(const Geometry& g, Index strip, Index tile, int rounds = 1) {
         const int number = static_cast<int>(threadIdx.x) / ACROSS;
         column = (strip * ACROSS + threadIdx.x % ACROSS) * VECTOR;
         length = WHOLE || column < g.groups ? g.length : 0;
         if (length == 0) column = strip * COLUMNS;
-        move_to(tile * TILE + (number / TOGETHER * ROUNDS * TOGETHER + number % TOGETHER) * STEPS);
+        const Index first = tile * SPANS + number / TOGETHER * TOGETHER;
+        move_to((first * rounds + number % TOGETHER) * STEPS);
     }
 
     __device__ void next_round() { move_to(begin + TOGETHER * STEPS); }
@@ -72,10 +74,8 @@ using Elements = Pack<Input, VECTOR>;
 // Elements of VECTOR columns, which may be read once only.
 template <bool ONCE = false> __device__ Elements load_elements(const char* from, const Geometry& g) {
     Elements elements;
-    if constexpr (INPUT_PACKED && ONCE) {
-        load_once(from, elements);
-    } else if constexpr (INPUT_PACKED) {
-        elements = *reinterpret_cast<const Elements*>(from);
+    if constexpr (INPUT_PACKED) {
+        load_pack<ONCE>(from, elements);
     } else {
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) {
@@ -93,8 +93,9 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
     static constexpr int MOVED = 16, SPAN_BYTES = STEPS * ROW_BYTES, BYTES = TOGETHER * SPAN_BYTES;
     static constexpr int PIECES = (BYTES / MOVED + LANES - 1) / LANES;                      // of a lane
     static constexpr int PADDED = SPAN_BYTES + (ROW_BYTES + MOVED - 1) / MOVED * MOVED;  // spans begin in other banks
-    struct alignas(MOVED) Piece {
-        unsigned word[MOVED / 4];
+    using Piece = Pack<unsigned, MOVED / 4>;
+    struct Pieces {
+        Piece of_lane[PIECES];
     };
     static_assert(SPAN_BYTES % MOVED == 0, "no piece is a part of two spans");
 
@@ -110,16 +111,18 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
                                          lane % ACROSS * static_cast<int>(sizeof(Items)));
     }
 
-    __device__ void load(const char* from) {
-        Piece pieces[PIECES];
+    __device__ static void load(const char* from, Pieces& pieces) {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            if (offset_of_piece(i) < BYTES) pieces[i] = *reinterpret_cast<const Piece*>(from + offset_of_piece(i));
+            if (offset_of_piece(i) < BYTES) load_pack<READ_ONCE>(from + offset_of_piece(i), pieces.of_lane[i]);
         }
+    }
+
+    __device__ void put(const Pieces& pieces) {
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            if (offset_of_piece(i) < BYTES) piece(offset_of_piece(i)) = pieces[i];
+            if (offset_of_piece(i) < BYTES) piece(offset_of_piece(i)) = pieces.of_lane[i];
         }
         __syncwarp();
     }
@@ -135,7 +138,9 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
 };
 
 template <typename Items> struct RowsOfWarp<0, Items> {  // of which nothing is called
-    __device__ void load(const char* from);
+    struct Pieces {};
+    __device__ static void load(const char* from, Pieces& pieces);
+    __device__ void put(const Pieces& pieces);
     __device__ Items& items(int k);
     __device__ void store(char* to);
 };
@@ -224,22 +229,30 @@ struct SpanOperands {
 
 struct Span {
     Elements step[STEPS];
+    RowsOfWarp<INPUT_ROW, Elements>::Pieces pieces;  // of narrow rows, until the lanes have handed them over
 
     // FILLED: steps that do not exist become the first of their columns; otherwise they are left out.
-    template <bool FILLED>
-    __device__ void load(WarpRows& rows, const char* column, const Geometry& g, const Place& place) {
+    template <bool FILLED> __device__ void load(const char* column, const Geometry& g, const Place& place) {
         if constexpr (INPUT_ROW != 0) {
             if (place.warp_is_whole(g)) {
-                rows.input.load(column - place.column * sizeof(Input) + place.begin_of_warp() * INPUT_ROW);
-                if (place.length == 0) return;
-#pragma unroll
-                for (int k = 0; k < STEPS; k++) step[k] = rows.input.items(k);
-                return;
+                const char* rows = column - place.column * sizeof(Input) + place.begin_of_warp() * INPUT_ROW;
+                return RowsOfWarp<INPUT_ROW, Elements>::load(rows, pieces);
             }
         }
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
             if (FILLED || k < place.count) step[k] = load_elements<READ_ONCE>(step_of<OF_INPUT>(column, g, place, k), g);
+        }
+    }
+
+    // Comes between the load and whatever needs the steps.
+    __device__ void hand_over(WarpRows& rows, const Geometry& g, const Place& place) {
+        if constexpr (INPUT_ROW != 0) {
+            if (!place.warp_is_whole(g)) return;
+            rows.input.put(pieces);
+            if (place.length == 0) return;
+#pragma unroll
+            for (int k = 0; k < STEPS; k++) step[k] = rows.input.items(k);
         }
     }
 

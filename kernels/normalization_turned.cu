@@ -93,6 +93,7 @@ struct Block : PartOfArrays {
 extern "C" __global__ void __launch_bounds__(BLOCK)
 apply_turned(const char* input, char* output, const char* scale, const char* bias, double scale_number,
              double bias_number, char* moments, TurnedGeometry g, Parameters p) {
+    await_launch_ahead();
     __shared__ Tile tile;
     __shared__ Normalizer<Compute> normalizers[GROUPS];
     const Index number = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // what was read last first
@@ -114,6 +115,7 @@ apply_turned(const char* input, char* output, const char* scale, const char* bia
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 store_statistics(const Moments* moments, char* mean, char* variance, TurnedGeometry g, Parameters p) {
+    await_launch_ahead();
     const Index group = static_cast<Index>(blockIdx.x) * BLOCK + static_cast<Index>(threadIdx.x);
     if (group >= g.groups) return;
     const Index offset = group * static_cast<Index>(sizeof(MOMENT));

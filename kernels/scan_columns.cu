@@ -147,6 +147,7 @@ __device__ void open(Stage& stage) {
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut) {
+    await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Word first;
     Stage(&stages)[STAGES] = *reinterpret_cast<Stage(*)[STAGES]>(dynamic_shared + STAGES * STAGE_BYTES);

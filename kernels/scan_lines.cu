@@ -101,6 +101,7 @@ __device__ void scan_short(Chunk& chunk) {
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char* input, char* output, Geometry g) {
+    await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     Chunk chunk[ROWS];
@@ -162,6 +163,7 @@ __device__ void stage_chunks(FlatChunk (&staged)[CHUNKS_OF_WARP], const char* in
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_flat_lines(const char* input, char* output, Geometry g) {
+    await_launch_ahead();
     __shared__ FlatChunk staged_by_warp[GROUPS][CHUNKS_OF_WARP];
     FlatChunk (&staged)[CHUNKS_OF_WARP] = staged_by_warp[threadIdx.x / LANES];
     const Index first = (static_cast<Index>(blockIdx.x) * GROUPS + threadIdx.x / LANES) * LINES_OF_WARP;
@@ -190,6 +192,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_flat_lines(const char* 
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
+    await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     __shared__ Item row_total[GROUPS][ROWS_OF_LINE];
     __shared__ Heads heads;

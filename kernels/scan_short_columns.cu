@@ -48,6 +48,7 @@ __device__ void scan_alone(Values& values) {
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_columns(const char* input, char* output, Geometry g) {
+    await_launch_ahead();
     const int span = static_cast<int>(threadIdx.x) / ACROSS;
     const Index line = (static_cast<Index>(blockIdx.x) * ACROSS + threadIdx.x % ACROSS) * VECTOR;
     const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length;

@@ -577,6 +577,7 @@ __device__ void open(Stage& stage) {
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_stream(const char* input, char* output, const char* offsets, Word* control, Geometry g) {
+    await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
     __shared__ StagedChunk::Buffer buffers[OUTPUT_PACKED ? 1 : SCANNERS];

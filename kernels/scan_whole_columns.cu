@@ -53,6 +53,7 @@ struct Above {
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_whole_columns(const char* input, char* output, Geometry g) {
+    await_launch_ahead();
     const Index line = (static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x) * VECTOR;
     if (line >= g.lines) return;
     char* first = output + g.output_line.offset(line);

@@ -22,7 +22,7 @@ from cupy.cuda import MemoryPointer, UnownedMemory, driver
 import cudml.backend
 from cudml import memory
 from cudml.cuda import backend as cuda_backend
-from cudml.cuda import launcher, repeats, sources
+from cudml.cuda import early, launcher, repeats, sources
 from cudml.cuda.scratch import DeviceScratch, Piece
 from cudml.dml import binding
 from cudml.plan.device import H200
@@ -98,6 +98,8 @@ class CupyOnHost:
             (repeats, {"get_device_id": lambda: self.device, "get_current_stream": lambda device: stream}),
             (repeats, {"steps_of": steps_of, "alloc": self._alloc, "_launch_kernel": self._launch_kernel}),
             (repeats, {"_launch_cooperative_kernel": self._launch_cooperative_kernel}),
+            (repeats, {"can_begin_early": lambda device: True}),
+            (early, {"_launch_kernel_ex": lambda: self._launch_kernel_ex}),
             (memory, {"shares_its_memory": lambda value: hasattr(value, "dtype")}),
             (binding, {"shares_its_memory": lambda value: hasattr(value, "dtype")}),
             (memory.Layout, {"of": lambda array: _layout(array) or layout_of(array)}),
@@ -134,6 +136,14 @@ class CupyOnHost:
     def _launch_cooperative_kernel(self, handle: int, *numbers: int) -> None:
         """As cuLaunchCooperativeKernel takes them."""
         self._launch(True, handle, *numbers)
+
+    def _launch_kernel_ex(self, config: int, handle: int, table: int, extra: None) -> int:
+        """As cuLaunchKernelEx takes them."""
+        c = early.Config.from_address(config)
+        assert (c.attribute_count, extra) == (1, None)
+        block = (c.block_x, c.block_y, c.block_z)
+        self._launch(False, handle, c.grid_x, c.grid_y, c.grid_z, *block, c.shared_bytes, c.stream or 0, table)
+        return 0
 
     def _launch(self, cooperative: bool, handle: int, *numbers: int) -> None:
         if not self.has_context:

@@ -201,6 +201,14 @@ def test_every_kernel_of_the_sources_is_launched_by_some_plan():
     assert len(written) >= 10
 
 
+def test_kernels_wait_before_anything_else_if_they_are_launched_early():
+    for plan in itertools.chain.from_iterable(map(plans_of, FAMILIES)):
+        for launch in plan.launches:
+            text = sources.with_kernels(sources.source(plan.source), [launch.kernel])
+            waits = re.search(rf"\b{launch.kernel}\([^{{}}]*\) {{\n    await_launch_ahead\(\);\n", text) is not None
+            assert waits == launch.early, str(launch)
+
+
 def test_only_kernels_that_are_launched_are_compiled():
     plans = [plan for plan in plans_of("normalization") if plan.source == "normalization_lines.cu"]
     one, several = (next(plan for plan in plans if len(plan.launches) == count) for count in (1, 2))

@@ -111,6 +111,48 @@ def test_a_captured_call_follows_its_input_at_every_replay(cupy, name):
         assert all(bool((array == 7).all()) for array in clutter)
 
 
+@pytest.mark.parametrize("captured", [False, True], ids=["stream", "graph"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((64, 1024), 1), ((1, 65536), 1), ((700, 300), 0), ((64, 512, 7, 7), (0, 2, 3)), ((300, 5000), 0)],
+    ids=str,
+)
+def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
+    """Launches may begin before the ones ahead of them are done. Each call here reads what the last few wrote."""
+    values = cupy.random.default_rng(7).standard_normal(shape, np.float32)
+
+    def steps(a, b, c, wait):
+        for factor in (2.0, 3.0, 0.5, 1.5) * 6:
+            cudml.mean_variance_normalization(a, factor, b, axes=axes, out=c)
+            wait()
+            mean, variance = cudml.mean_var(c, axes, keepdims=True)
+            wait()
+            variance = cudml.fmod(variance, 1.5)  # or it would grow beyond all bounds
+            wait()
+            cudml.fmod(c, 1.25, out=c)
+            wait()
+            cudml.cumsum(c, axes if isinstance(axes, int) else axes[0], out=c)
+            wait()
+            cudml.mean_variance_normalization(c, variance, mean, axes=axes, out=b)
+            wait()
+            a, b = b, a
+
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        expected = values.copy(), values[::-1].copy(), values.copy()
+        steps(*expected, stream.synchronize)
+        found = values.copy(), values[::-1].copy(), values.copy()
+        if captured:
+            stream.begin_capture()
+        steps(*found, lambda: None)
+        if captured:
+            graph = stream.end_capture()
+            graph.launch(stream)
+        stream.synchronize()
+    for one, other in zip(found, expected, strict=True):
+        assert bool(cupy.isfinite(one).all())
+        np.testing.assert_array_equal(one.get(), other.get())
+
+
 def test_a_captured_copy_of_an_overlapping_operand_lives_on(cupy):
     """fmod copies an operand that overlaps the output in part; the copy belongs to the graph from then on."""
     base = cupy.empty(100_001, np.float32)

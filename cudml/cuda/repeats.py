@@ -22,6 +22,7 @@ import numpy as np
 from cupy.cuda import alloc, driver, get_current_stream
 from cupy.cuda.device import get_device_id
 
+from cudml.cuda.early import EarlyLaunch, can_begin_early
 from cudml.cuda.launcher import Step, address_of, scratch_for, steps_of, workspace_for
 from cudml.cuda.parameters import Parameters
 from cudml.cuda.scratch import Piece
@@ -196,8 +197,10 @@ class Repeat:
             results = self._also and self._make_also(words, output)
             _held = self._temporary and self._temporary.take(words, device)
             stream = get_current_stream(device).ptr
-            for handle, grid, block, shared_bytes, cooperative, table in launches:
-                if cooperative:
+            for handle, grid, block, shared_bytes, cooperative, table, early in launches:
+                if early:
+                    early(stream)
+                elif cooperative:
                     _launch_cooperative_kernel(handle, grid, 1, 1, block, 1, 1, shared_bytes, stream, table)
                 else:
                     _launch_kernel(handle, grid, 1, 1, block, 1, 1, shared_bytes, stream, table, 0)
@@ -220,7 +223,8 @@ class Repeat:
     def _memory(self) -> tuple[array[int], tuple[Launchable, ...]]:
         """Arguments for one thread, and the launches that read them."""
         words, tables = self._parameters.memory()
-        return words, tuple(Launchable.of(step, table) for step, table in zip(self._steps, tables, strict=True))
+        steps, device = zip(self._steps, tables, strict=True), self._device
+        return words, tuple(Launchable.of(step, table, device) for step, table in steps)
 
 
 class Launchable(NamedTuple):
@@ -232,11 +236,14 @@ class Launchable(NamedTuple):
     shared_bytes: int
     cooperative: bool
     parameters: int
+    early: EarlyLaunch | None
+    """Does the same, where the launch may begin early."""
 
     @classmethod
-    def of(cls, step: Step, parameters: int) -> Launchable:
-        launch = step.launch
-        return cls(step.function.ptr, launch.grid, launch.block, launch.shared_bytes, launch.cooperative, parameters)
+    def of(cls, step: Step, parameters: int, device: int) -> Launchable:
+        launch, function = step.launch, step.function.ptr
+        early = EarlyLaunch(launch, function, parameters) if launch.early and can_begin_early(device) else None
+        return cls(function, launch.grid, launch.block, launch.shared_bytes, launch.cooperative, parameters, early)
 
 
 class Input(NamedTuple):

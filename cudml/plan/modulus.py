@@ -20,7 +20,7 @@ from cudml.plan.layout import (
     magic_of,
     outer_to_inner,
 )
-from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Struct, constants_of
+from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, constants_of
 from cudml.plan.spec import Modulus
 
 BLOCK = 256
@@ -111,7 +111,8 @@ class _Call:
             return Plan(f"{kernel}.cu", constants, ())
         pointers = tuple(Pointer(name) for name in _ARRAYS)
         numbers = tuple(Scalar(name, self.dtype(name)) for name in _OPERANDS)
-        launch = Launch(kernel, -(-threads // block), block, (*pointers, *numbers, Struct(tuple(geometry), self.index)))
+        arguments: tuple[Argument, ...] = (*pointers, *numbers, Struct(tuple(geometry), self.index))
+        launch = Launch(kernel, -(-threads // block), block, arguments, early=True)
         return Plan(f"{kernel}.cu", constants, (launch,))
 
 

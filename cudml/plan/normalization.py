@@ -202,5 +202,5 @@ def _resident(groups: Groups, device: DeviceProperties, threads: int, block: int
 def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], groups_of_block: int) -> Plan:
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     block = shares["TEAMS"] * shares["WARPS"] * LANES
-    launch = Launch(kernel, math.ceil(groups.count / groups_of_block), block, arguments)
+    launch = Launch(kernel, math.ceil(groups.count / groups_of_block), block, arguments, early=True)
     return Plan("normalization_lines.cu", constants_of(**groups.constants(spec), **shares), (launch,))

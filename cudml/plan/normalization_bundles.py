@@ -96,7 +96,7 @@ def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) 
         "RESIDENT": resident,
     }
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
-    launch = Launch("normalize_bundles", blocks, threads, arguments, bundle.bytes(groups))
+    launch = Launch("normalize_bundles", blocks, threads, arguments, bundle.bytes(groups), early=True)
     return Plan("normalization_bundles.cu", constants_of(**constants, **own), (launch,))
 
 

@@ -9,7 +9,7 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
-from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, two_steps
+from cudml.plan.normalization_steps import LEAST_TILES, array_arguments, parameters, rounds_of, two_steps
 from cudml.plan.normalization_strips import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -24,9 +24,21 @@ _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 #: Tiles, by whether they are normalized as well: threads, how wide strips are, how often a thread loads a span at most.
 #: On an H200 a block of 512 that only reads leaves memory idle when it ends; narrower stores cost more than that.
 #: Blocks of four warps that only read are the best, if they load often: 246 us for (65536, 4096), 252 if they load 8
-#: times, and 257 where they have 256 threads.
-_TILES = {False: (128, 128, 32), True: (512, 256, 4)}
-_NARROW_TILES = {False: (256, 128, 16), True: (256, 256, 4)}
+#: times, and 257 where they have 256 threads. Narrow rows, of which more tiles are finished at once, load less often:
+#: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
+_TILES = {False: (128, 128, 32), True: (256, 256, 32)}
+_NARROW_TILES = {False: (128, 128, 8), True: (256, 256, 16)}
+
+#: How often a thread loads a span of a tile that it normalizes, at most: 780 us for (1048576, 256), 791 with 4.
+_APPLY_ROUNDS = 2
+
+#: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
+#: with half as much.
+_ONLY_SPAN_BYTES = 256
+
+#: Threads of a block that adds up whole columns alone, and how often each loads a span at most: nobody waits for
+#: another's sums then, and (4096, 65536) take 244 us with 32 threads, 246 with 64 and 249 with 128.
+_ALONE_THREADS, _ALONE_ROUNDS = (32, 64, 128), 128
 
 #: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
@@ -57,6 +69,10 @@ class Columns:
     chunk: int
     blocks: int = 1
     """That share whole columns, a tile each."""
+
+    @property
+    def apply_rounds(self) -> int:
+        return min(self.rounds, _APPLY_ROUNDS)
 
     @property
     def steps(self) -> int:
@@ -96,19 +112,42 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     if across * spans <= _MOST_THREADS:
         return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
     tiles = Columns(vector, span, 1, 1, 1, chunk)
-    is_narrow = groups.count * size < _NARROW_ROW_BYTES
-    return _in_tiles(tiles, groups, device, *(_NARROW_TILES if is_narrow else _TILES)[groups.has("output")])
+    if groups.count * size < _NARROW_ROW_BYTES:
+        return _in_tiles(tiles, groups, device, *_NARROW_TILES[groups.has("output")])
+    if groups.has("output"):
+        return _in_tiles(tiles, groups, device, *_TILES[True])
+    alone = _alone(tiles, groups, device)
+    if alone is not None:
+        return alone
+    chosen = _in_tiles(tiles, groups, device, *_TILES[False])
+    return replace(chosen, span=_span(_ONLY_SPAN_BYTES, vector, chunk)) if chosen.rounds == 1 else chosen
 
 
 def _in_tiles(
     spans: Columns, groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int
 ) -> Columns:
     """Strips of so many bytes, that are cut into tiles of so many threads."""
-    width = spans.vector * groups.source.dtype.itemsize
-    across = min(max(1, nbytes // width), power_of_two(math.ceil(groups.count / spans.vector)))
-    block = replace(spans, across=across, spans=max(1, threads // across))
+    block = _block(spans, groups, threads, nbytes)
     rounds = rounds_of(groups, block.width * block.spans * block.steps, most_rounds, device)
     return replace(block, rounds=rounds)
+
+
+def _alone(spans: Columns, groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Strips that are tiles; None where that leaves too few, or columns are too long."""
+    for threads in _ALONE_THREADS:
+        block = _block(spans, groups, threads, _STRIP_BYTES)
+        rounds = power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
+        enough = math.ceil(groups.count / block.width) >= LEAST_TILES * device.multiprocessors
+        if enough and rounds <= _ALONE_ROUNDS and block.width <= threads:
+            return replace(block, rounds=rounds)
+    return None
+
+
+def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
+    """So many threads that have a strip of so many bytes."""
+    width = spans.vector * groups.source.dtype.itemsize
+    across = min(max(1, nbytes // width), power_of_two(math.ceil(groups.count / spans.vector)))
+    return replace(spans, across=across, spans=max(1, threads // across))
 
 
 def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
@@ -143,12 +182,13 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if streamed is not None:
         return streamed
     groups = groups.in_tiles(chosen.tile)
-    return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width)
+    parts = chosen.rounds // chosen.apply_rounds
+    return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width, parts)
 
 
 def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns) -> Plan:
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
-    launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments)
+    launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments, early=True)
     return Plan(f"normalization_{kind}.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
 
 
@@ -170,6 +210,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "ACROSS": chosen.across,
         "SPANS": chosen.spans,
         "ROUNDS": chosen.rounds,
+        "APPLY_ROUNDS": chosen.apply_rounds,
         **packed,
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),

@@ -12,7 +12,7 @@ from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Scratch, St
 from cudml.plan.spec import Normalization
 
 #: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
-_LEAST_TILES = 15
+LEAST_TILES = 15
 
 SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in words as it is published
 SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
@@ -51,25 +51,32 @@ def array_arguments() -> tuple[Argument, ...]:
 def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties) -> int:
     """How often a block loads so many elements in a tile: less than `most` where that leaves too few tiles."""
     rounds = most
-    while rounds > 1 and groups.count * groups.length < _LEAST_TILES * device.multiprocessors * elements * rounds:
+    while rounds > 1 and groups.count * groups.length < LEAST_TILES * device.multiprocessors * elements * rounds:
         rounds //= 2
     return rounds
 
 
 def two_steps(
-    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, columns: int = 1
+    kind: str,
+    groups: Groups,
+    spec: Normalization,
+    constants: dict[str, str | int | bool],
+    block: int,
+    columns: int = 1,
+    parts: int = 1,
 ) -> Plan:
-    """The sums of all tiles, from which the last blocks find the statistics, and every tile again. A block has a tile
-    of so many neighbouring groups."""
+    """The sums of all tiles, from which the last blocks find the statistics, and every tile again, in so many parts. A
+    block has a tile, or a part of one, of so many neighbouring groups."""
     strips = math.ceil(groups.count / columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
     source, geometry, numbers, normalizers = Pointer("input"), groups.geometry, parameters(groups, spec), Workspace(0)
     statistics = (normalizers, Pointer("mean"), Pointer("variance"))
     blocks = strips * groups.tiles
-    launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers))]
+    launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers), early=True)]
     if groups.has("output"):
         apply = (source, Pointer("output"), *operand_arguments(), normalizers, geometry, numbers)
-        launches.append(Launch(f"apply_{kind}", blocks, block, apply))
+        blocks = strips * math.ceil(groups.length * parts / groups.tile)
+        launches.append(Launch(f"apply_{kind}", blocks, block, apply, early=True))
     workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), tuple(launches), workspace, 8 * words)
 

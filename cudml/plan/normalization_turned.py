@@ -171,8 +171,8 @@ def _apply(turned: Turned, spec: Normalization, moments: Workspace) -> Plan:
     groups = turned.groups
     handed_on = (turned.geometry, parameters(groups, spec))
     arrays = (Pointer("input"), Pointer("output"), *operand_arguments())
-    launches = [Launch("apply_turned", turned.blocks, BLOCK, (*arrays, moments, *handed_on))]
+    launches = [Launch("apply_turned", turned.blocks, BLOCK, (*arrays, moments, *handed_on), early=True)]
     if groups.has("mean"):
         stored = (moments, Pointer("mean"), Pointer("variance"), *handed_on)
-        launches.append(Launch("store_statistics", -(-groups.count // BLOCK), BLOCK, stored))
+        launches.append(Launch("store_statistics", -(-groups.count // BLOCK), BLOCK, stored, early=True))
     return Plan("normalization_turned.cu", constants_of(**turned.constants(spec)), tuple(launches))

@@ -78,12 +78,14 @@ class Launch:
     """All blocks run at the same time: the launch waits until there is room for them."""
     cluster: int = 1
     """Blocks of a cluster: more than 8 have to be allowed."""
+    early: bool = False
+    """It may begin while the launch ahead of it ends, for which the kernel waits itself."""
 
     def __str__(self) -> str:
         shown = ", ".join(_show(argument) for argument in self.arguments)
         shared = f", {self.shared_bytes}" if self.shared_bytes else ""
-        together = " together" if self.cooperative else ""
-        return f"{self.kernel}<<<{self.grid}, {self.block}{shared}>>>({shown}){together}"
+        how = " together" if self.cooperative else " early" if self.early else ""
+        return f"{self.kernel}<<<{self.grid}, {self.block}{shared}>>>({shown}){how}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,7 +355,8 @@ def _plan_short_lines(constants: _Constants, work: Work, line_lanes: int, flat: 
     }
     grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
-    launch = Launch("scan_flat_lines" if flat else "scan_short_lines", grid, _LINES_WARPS * LANES, arguments)
+    kernel = "scan_flat_lines" if flat else "scan_short_lines"
+    launch = Launch(kernel, grid, _LINES_WARPS * LANES, arguments, early=True)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
 
 
@@ -371,7 +372,7 @@ def _plan_lines(spec: Scan | SegmentedScan, constants: _Constants, work: Work, d
     block = groups * warps * LANES
     shares |= {"WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, resident // block)}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
-    launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments)
+    launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments, early=True)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
 
 
@@ -437,7 +438,7 @@ def _plan_stream(
     warps = takers + manned["TEAMS"] * loaders + manned["MARKERS"] + adders + 2 + scanners
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     grid = min(tickets, device.multiprocessors)
-    launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes)
+    launch = Launch("scan_stream", grid, warps * LANES, arguments, shared_bytes=stages * stage_bytes, early=True)
     scratch_bytes = _scratch_bytes(spec, work)
     return Plan("scan_stream.cu", constants_of(**constants, **manned), (launch,), scratch_bytes=scratch_bytes)
 

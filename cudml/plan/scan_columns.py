@@ -248,7 +248,7 @@ def _plan_short(case: _Case, constants: _Constants) -> Plan:
     }
     grid = math.ceil(work.lines / (vector * across))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
-    launch = Launch("scan_short_columns", grid, spans * across, arguments)
+    launch = Launch("scan_short_columns", grid, spans * across, arguments, early=True)
     return Plan("scan_short_columns.cu", constants_of(**{**constants, **shares}), (launch,))
 
 
@@ -276,7 +276,7 @@ def _plan_whole(case: _Case, constants: _Constants, vector: int) -> Plan:
     }
     grid = math.ceil(work.lines / (vector * _WALKING_BLOCK))
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
-    launch = Launch("scan_whole_columns", grid, _WALKING_BLOCK, arguments)
+    launch = Launch("scan_whole_columns", grid, _WALKING_BLOCK, arguments, early=True)
     return Plan("scan_whole_columns.cu", constants_of(**{**constants, **shares}), (launch,))
 
 
@@ -387,7 +387,7 @@ def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> 
     arguments = (Pointer("input"), Pointer("output"), Scratch(), Struct(work.geometry.values, index), cut)
     grid = min(strips * units, case.device.multiprocessors)
     shared = chosen.stages * _stage_bytes(case, chosen)
-    launch = Launch("scan_columns", grid, chosen.threads, arguments, shared_bytes=shared)
+    launch = Launch("scan_columns", grid, chosen.threads, arguments, shared_bytes=shared, early=True)
     return Plan("scan_columns.cu", constants_of(**{**constants, **shares}), (launch,), scratch_bytes=8 * words)
 
 

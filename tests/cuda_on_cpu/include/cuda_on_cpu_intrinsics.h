@@ -7,6 +7,9 @@
 #include "numeric_intrinsics.h"
 #include "runtime_api.h"
 
+// Launches run one after the other.
+inline void await_launch_ahead() {}
+
 #define CUDA_ON_CPU_LOAD(NAME, ORDER, SCOPE)                                                                   \
     template <typename T>                                                                                      \
     T NAME(const T* address, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {                       \
