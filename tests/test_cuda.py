@@ -119,7 +119,6 @@ def test_a_captured_call_follows_its_input_at_every_replay(cupy, name):
 )
 def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
     """Launches may begin before the ones ahead of them are done. Each call here reads what the last few wrote."""
-    values = cupy.random.default_rng(7).standard_normal(shape, np.float32)
 
     def steps(a, b, c, wait):
         for factor in (2.0, 3.0, 0.5, 1.5) * 6:
@@ -138,6 +137,7 @@ def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
             a, b = b, a
 
     with cupy.cuda.Stream(non_blocking=True) as stream:
+        values = cupy.random.default_rng(7).standard_normal(shape, np.float32)
         expected = values.copy(), values[::-1].copy(), values.copy()
         steps(*expected, stream.synchronize)
         found = values.copy(), values[::-1].copy(), values.copy()
