@@ -76,40 +76,41 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
     }
 }
 
-// Shifted rows: in aligned pieces of 16 bytes, and what is left at both ends by elements. Rows lie as far apart in
-// memory as in a stage but for multiples of 16 bytes, so that what is aligned there is aligned here. A thread has the
-// same place in rows that are shifted by the same bytes.
-template <int BYTES, int DOWN>
-__device__ void copy_down(const Unit& unit, char* to, const char* from, Index step, int first) {
+// Shifted rows: in aligned pieces of 16 bytes, of which the first and the last may hold elements of other strips too;
+// where there is no other, and where a column ends, by elements. Rows lie as far apart in memory as in a stage but for
+// multiples of 16 bytes, so that what is aligned there is aligned here, and no two rows share a piece. A thread has the
+// same piece in rows that are shifted by the same bytes: in every so many from `first` on.
+//
+// On an H200 (65536, 4096) float32 in rows padded by an element takes 0.604 ms that way, 0.605 ms where strips are copied
+// without what lies around them, and 0.593 ms if the cache loads 128 bytes at a time.
+template <int DOWN>
+__device__ void copy_pieces(const Work& work, const Unit& unit, char* data, int first, int piece) {
     static_assert(DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
-    if (unit.count == STEPS) {
+    const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
+    const char* from = unit.first_row(work.g) + first * step;
+    const int bytes = unit.width * SIZE, place = piece * 16 - static_cast<int>(reinterpret_cast<size_t>(from) % 16);
+    if (place >= bytes) return;
+    char* to = data + first * PITCH + place;
+    from += place;
+    const int begin = place < 0 ? -place : 0, end = up_to(bytes - place, 16);
+    const bool whole = (begin == 0 || !unit.first) && (end == 16 || !unit.last);
+    if (whole && unit.count == STEPS) {
 #pragma unroll 8
-        for (int i = 0; i < STEPS; i += DOWN) copy_async<BYTES>(to + i * PITCH, from + i * step);
+        for (int i = 0; i < STEPS; i += DOWN) copy_async_around(to + i * PITCH, from + i * step, begin, end);
     } else {
 #pragma unroll 1  // as in copy_box
-        for (int i = 0; i < unit.count - first; i += DOWN) copy_async<BYTES>(to + i * PITCH, from + i * step);
+        for (int i = 0; i < unit.count - first; i += DOWN) {
+#pragma unroll 1
+            for (int b = begin; b < end; b += SIZE) copy_async<SIZE>(to + i * PITCH + b, from + i * step + b);
+        }
     }
 }
 
 // A template, so that nobody who has no such rows compiles it.
 template <int THREADS> __device__ void copy_shifted(const Work& work, const Unit& unit, char* data, int thread) {
-    constexpr int PIECES = COLUMNS * SIZE / 16, ELEMENTS = 16 / SIZE;
-    const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
-    const int bytes = unit.width * SIZE;
-    const auto head_of = [](const char* row) { return static_cast<int>(-reinterpret_cast<size_t>(row) % 16); };
-
-    int first = thread / PIECES;
-    const char* from = unit.first_row(work.g) + first * step;
-    const int piece = head_of(from) + thread % PIECES * 16;
-    if (piece + 16 <= bytes) copy_down<16, THREADS / PIECES>(unit, data + first * PITCH + piece, from + piece, step, first);
-
-    first = thread / (2 * ELEMENTS);
-    from = unit.first_row(work.g) + first * step;
-    const int head = up_to(head_of(from), bytes), tail = head + (bytes - head) / 16 * 16;
-    const bool behind = thread / ELEMENTS % 2;
-    const int place = thread % ELEMENTS * SIZE + (behind ? tail : 0);
-    if (place >= (behind ? bytes : head)) return;
-    copy_down<SIZE, THREADS / (2 * ELEMENTS)>(unit, data + first * PITCH + place, from + place, step, first);
+    constexpr int PIECES = COLUMNS * SIZE / 16, DOWN = THREADS < STEPS ? THREADS : STEPS;
+    copy_pieces<THREADS / PIECES>(work, unit, data, thread / PIECES, thread % PIECES);
+    if (thread < DOWN) copy_pieces<DOWN>(work, unit, data, thread, PIECES);
 }
 
 // Lines: each in a row of its own. A piece is a chunk, whose elements may lie the other way round, or an element.

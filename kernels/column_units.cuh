@@ -17,6 +17,8 @@
 //     LOAD                 0: ordinary loads, any strides; 1: asynchronous copies; 2: a bulk copy for each row
 //     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind a
 //                          multiple of 16 than the one before
+//     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector, so
+//                          that each sector of the output is stored by one of them
 //     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16; of a turned input a chunk or an element
 //     STAGES
 #pragma once
@@ -33,6 +35,9 @@ constexpr int ROWS = CHUNKS > RADIX ? CHUNKS / RADIX : 1, ROW_CHUNKS = CHUNKS / 
 constexpr int ROW_STEPS = ROW_CHUNKS * CHUNK, STEPS = ROWS * ROW_STEPS;
 constexpr int PARTS = ROW_CHUNKS / SPAN, SPANS = ROWS * PARTS;  // spans of a row and of a unit
 
+// Between the first columns of strips side by side.
+constexpr int SECTOR_BYTES = 32, APART = COLUMNS - (OVERLAPPING ? SECTOR_BYTES / static_cast<int>(sizeof(Output)) - 1 : 0);
+
 // The bits of a unit's number by the levels of the tree: units of a row, of a tile, and of a group end before these.
 constexpr int OF_ROW = log2_of(RADIX / ROW_CHUNKS), OF_TILE = OF_ROW + log2_of(TILE_ROWS / ROWS),
               OF_GROUP = OF_TILE + log2_of(RADIX);
@@ -45,7 +50,7 @@ constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
-constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE + ROW_SHIFT;  // from step to step
+constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE + (SHIFTED ? 16 + ROW_SHIFT : 0);  // from step to step
 constexpr int SPREAD = SPANS_OF_WARP > 1 ? (PITCH + 15) / 16 * 16 % 128 : 0;
 constexpr int ROW_BYTES = ROW_STEPS * PITCH;
 
@@ -65,6 +70,7 @@ static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis o
 static_assert(!INPUT_TURNED || (!OUTPUT_TURNED && !DENSE && SPANS_OF_WARP == 1), "");
 static_assert(!OUTPUT_TURNED || (!DENSE && SPANS_OF_WARP == 1 && VECTOR == 1 && sizeof(Output) == SIZE), "");
 static_assert(!SHIFTED || (LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !OUTPUT_TURNED && SPANS_OF_WARP == 1), "");
+static_assert(!OVERLAPPING || (SHIFTED && !INITIAL && WARPS_ACROSS == 1 && sizeof(Output) == SIZE), "");
 static_assert(COLUMNS % VECTOR == 0 && SPANS % SPANS_OF_WARP == 0 && ROWS <= LANES && ROW_CHUNKS % SPAN == 0, "");
 
 struct Cut {
@@ -79,6 +85,7 @@ struct Unit {
     const char* input;
     char* output;         // where the first column's elements lie
     int width, count;     // columns and steps that exist
+    bool first, last;     // whether rows begin and end in the strip
     int lead;             // bytes of the first row's address modulo 16, where rows are shifted: they lie so in a stage too
 
     __device__ bool exists() const { return number >= 0; }
@@ -110,6 +117,9 @@ struct Work {
     Stage (&stages)[STAGES];
     char* ring;
     Tickets tickets;
+
+    // Strips that overlap would store there before their neighbours load.
+    __device__ bool in_place() const { return input == output; }
 
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
     __device__ char* data(int visit, const Unit& unit) const {
@@ -159,6 +169,7 @@ struct Span {
     static constexpr int STRIDE = BACKWARD ? -PITCH : PITCH;
 
     int row, part, column;  // the first column
+    int columns;            // that exist of VECTOR
     bool exists;
     char* first;
     int count;  // steps; where there are some, those behind them are filled up
@@ -170,9 +181,13 @@ struct Span {
         part = number / ROWS;
         column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
         exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
+        columns = OVERLAPPING ? up_to(unit.width - column, VECTOR) : VECTOR;
         count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
         first = reinterpret_cast<char*>(element_of_stage(data, row * ROW_STEPS + part * SPAN_STEPS, column));
     }
+
+    // In place of a column behind the strip, of which nobody uses what is computed, its last one.
+    __device__ int existing(int v) const { return !OVERLAPPING || v < columns ? v : 0; }
 
     __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
 
@@ -188,7 +203,15 @@ struct Span {
 #pragma unroll
             for (int i = 0; i < SPAN * VECTOR; i++) values.set_chunk<MIRRORED>(i / VECTOR, i % VECTOR, chunk[i / VECTOR][i % VECTOR]);
         } else {
-            values.load_whole([&](int k) { return *at(k); });
+            values.load_whole([&](int k) {
+                if constexpr (!SHIFTED) return *at(k);
+                Pack<Staged, VECTOR> pack;
+#pragma unroll
+                for (int v = 0; v < VECTOR; v++) {
+                    pack.element[v] = reinterpret_cast<const Staged*>(first + k * STRIDE)[existing(v)];
+                }
+                return pack;
+            });
         }
     }
 };
@@ -206,12 +229,15 @@ __device__ Unit unit_of(const Work& work, Index ticket) {
     const Index width = cut.strips - first < cut.band ? cut.strips - first : cut.band;
     unit.number = place / width;
     unit.strip = first + place - unit.number * width;
-    const Index outer = unit.strip / cut.across, column = (unit.strip - outer * cut.across) * COLUMNS;
+    const Index outer = unit.strip / cut.across, column = (unit.strip - outer * cut.across) * APART;
     const Index columns = cut.inner - column, steps = work.g.length - unit.begin();
     unit.line = outer * cut.inner + column;
     unit.input = work.input + work.g.input_line.offset(unit.line);
     unit.output = work.output + work.g.output_line.offset(unit.line);
-    unit.width = columns < COLUMNS ? static_cast<int>(columns) : COLUMNS;
+    const int most = OVERLAPPING && work.in_place() ? APART : COLUMNS;
+    unit.first = column == 0;
+    unit.last = columns <= COLUMNS;
+    unit.width = columns < most ? static_cast<int>(columns) : most;
     unit.count = steps < STEPS ? static_cast<int>(steps) : STEPS;
     unit.lead = SHIFTED ? static_cast<int>(reinterpret_cast<size_t>(unit.first_row(work.g)) % 16) : 0;
     return unit;

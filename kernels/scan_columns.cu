@@ -99,7 +99,7 @@ __device__ void scan_span(const Stage& stage, const Unit& unit, const Span& span
     const int unit_of_row = static_cast<int>(unit.number) & ((1 << OF_ROW) - 1);
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        const int column = span.column + v;
+        const int column = span.column + span.existing(v);
         const bool first = unit.number >> OF_ROW == 0 && span.row == 0;  // row of the line
         const Prefix before_row = {stage.before[span.row][column], first};
         const Left<BITS + OF_ROW> left(unit_of_row << BITS | span.part, [&](int b) {
