@@ -104,9 +104,10 @@ struct UnitFold {
 // Bundlers: each has 32 columns. They read no more than the block that a unit completes, and give the stage free as
 // soon as they have the unit's own aggregates.
 
-// The aggregate of the largest block that ends with unit `number`, whose own is `item`. Two digits are read at a time.
+// The aggregate of the largest block that ends with unit `number`, whose own is `item`. Two digits are read at a time,
+// unless they are long.
 __device__ Item completed_block(const Work& work, Index strip, Index number, int column, Item item, bool exists) {
-    constexpr int AT_ONCE = 2;
+    constexpr int AT_ONCE = DIGIT_BITS > 3 ? 1 : 2;
     for (int shift = 0; (~(number >> shift) & OF_DIGIT) == 0; shift += AT_ONCE * DIGIT_BITS) {
         const bool both = (~(number >> shift >> DIGIT_BITS) & OF_DIGIT) == 0;
         const Word* from[AT_ONCE * OF_DIGIT];

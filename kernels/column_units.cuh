@@ -17,8 +17,8 @@
 //     LOAD                 0: ordinary loads, any strides; 1: asynchronous copies; 2: a bulk copy for each row
 //     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind a
 //                          multiple of 16 than the one before
-//     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector, so
-//                          that each sector of the output is stored by one of them
+//     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector,
+//                          so that each sector of the output is stored by one of them
 //     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16; of a turned input a chunk or an element
 //     STAGES
 #pragma once
@@ -36,7 +36,8 @@ constexpr int ROW_STEPS = ROW_CHUNKS * CHUNK, STEPS = ROWS * ROW_STEPS;
 constexpr int PARTS = ROW_CHUNKS / SPAN, SPANS = ROWS * PARTS;  // spans of a row and of a unit
 
 // Between the first columns of strips side by side.
-constexpr int SECTOR_BYTES = 32, APART = COLUMNS - (OVERLAPPING ? SECTOR_BYTES / static_cast<int>(sizeof(Output)) - 1 : 0);
+constexpr int SECTOR_BYTES = 32, OF_SECTOR = SECTOR_BYTES / static_cast<int>(sizeof(Output));
+constexpr int APART = COLUMNS - (OVERLAPPING ? OF_SECTOR - 1 : 0);
 
 // The bits of a unit's number by the levels of the tree: units of a row, of a tile, and of a group end before these.
 constexpr int OF_ROW = log2_of(RADIX / ROW_CHUNKS), OF_TILE = OF_ROW + log2_of(TILE_ROWS / ROWS),
@@ -50,7 +51,8 @@ constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
-constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE + (SHIFTED ? 16 + ROW_SHIFT : 0);  // from step to step
+constexpr int SIZE = static_cast<int>(sizeof(Staged));
+constexpr int PITCH = COLUMNS * SIZE + (SHIFTED ? 16 + ROW_SHIFT : 0);  // from step to step
 constexpr int SPREAD = SPANS_OF_WARP > 1 ? (PITCH + 15) / 16 * 16 % 128 : 0;
 constexpr int ROW_BYTES = ROW_STEPS * PITCH;
 

@@ -263,7 +263,9 @@ __device__ inline void copy_async_beside(void* shared, const void* global) {
 }
 
 // The same where only those from `begin` to before `end` are wanted: the others may be written by somebody meanwhile.
-__device__ inline void copy_async_around(void* shared, const void* global, int, int) { copy_async_beside(shared, global); }
+__device__ inline void copy_async_around(void* shared, const void* global, int, int) {
+    copy_async_beside(shared, global);
+}
 
 // Waits for all copies that this thread has begun.
 __device__ inline void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }

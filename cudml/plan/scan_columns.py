@@ -88,11 +88,17 @@ _PREFETCHED_ROW_BYTES = 1024
 #: too much to read (16 columns reach 61 and 85 %), but for strips so narrow that many lanes read a column.
 _BLOCKS_OF_WIDE_DIGITS, _COLUMNS_OF_WIDE_DIGITS = (1, 5), 4
 
+#: Bits of the digits of so narrow strips where an aggregate is one word: on an H200 (67108864, 3) float32 takes 0.458
+#: ms with 3 bits and 0.442 with 4, but 0.89 with 5.
+_NARROW_DIGIT_BITS = 4
+
 #: Loaders by the bytes they copy at a time; 0: none, they load elements. More would take registers from the scanners.
 _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 
-#: Where rows begin at any element, (65536, 4097) float32 takes 0.637, 0.628 and 0.644 ms on an H200 with 2, 4 and 8.
-_SHIFTED_LOADERS = 4
+#: Loaders and scanners where rows begin at any element, by whether strips overlap. On an H200 (65536, 4097) float32, in
+#: strips that do, takes 0.614 ms with 2 and 8, 0.620 with 4 and 8, 0.820 with 2 and 4; rows of 4096 padded by an
+#: element take 0.581, 0.575 and 0.572 ms, and 0.563 with 8 and 4.
+_SHIFTED_HANDS = {True: (2, 8), False: (8, 4)}
 
 #: What memory writes at least: less of it is read first.
 _SECTOR_BYTES = 32
@@ -304,7 +310,7 @@ def _choose(case: _Case) -> Columns:
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
     exchange = dense and narrow and _contiguous_output(case)
-    loaders = 1 if bulk else _SHIFTED_LOADERS if shifted else _LOADERS[copies]
+    loaders, scanners = _SHIFTED_HANDS[overlapping] if shifted else (1 if bulk else _LOADERS[copies], _SCANNERS)
     while copies and not (dense or work.input_turned or shifted) and loaders * LANES % (columns * size // copies):
         loaders *= 2
     adders = _NARROW_ADDERS if columns <= _NARROW_COLUMNS and size == case.output.dtype.itemsize else _ADDERS
@@ -333,7 +339,7 @@ def _choose(case: _Case) -> Columns:
         adders=adders,
         folders=folders,
         folder_sets=sets,
-        scanners=min(_SCANNERS, _power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
+        scanners=min(scanners, _power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
     return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
@@ -481,7 +487,9 @@ def _digit_bits(case: _Case, columns: int) -> int:
     few, most = _BLOCKS_OF_WIDE_DIGITS
     plain = case.source.dtype.itemsize >= 4 == case.accumulator and columns > LANES
     wide = plain and few <= _blocks_of_strip(case, columns) <= most
-    return 3 if wide or columns <= _COLUMNS_OF_WIDE_DIGITS else 2
+    if columns <= _COLUMNS_OF_WIDE_DIGITS:
+        return _NARROW_DIGIT_BITS if case.accumulator == 4 else 3
+    return 3 if wide else 2
 
 
 def _prefetches(case: _Case) -> bool:
