@@ -299,10 +299,8 @@ def _choose(case: _Case) -> Columns:
     plain = source.dtype.itemsize == case.output.dtype.itemsize >= 4 and columns >= LANES and not work.turned
     value_bytes = _FEW_VALUE_BYTES if plain and not shifted else _VALUE_BYTES
     overlapping = shifted and _overlap(case, columns)
-    if overlapping:
-        vector = columns // LANES
-    else:
-        vector = 1 if work.output_turned else _vector(case, columns, value_bytes)
+    vector = 1 if work.output_turned else _vector(case, columns, value_bytes)
+    vector = columns // LANES if overlapping else vector  # so that a warp has whole rows
     span = case.span(vector, value_bytes)
     widened = not dense and _is_widened(case, size)
     chunks = _chunks(case, columns, size, span, widened)
