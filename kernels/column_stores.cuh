@@ -15,13 +15,11 @@ __device__ Target target_of(const Work& work, const Unit& unit, const Span& span
 }
 
 __device__ void store_values(const Work& work, const Unit& unit, const Span& span, const Values& values) {
-    const Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
+    Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k >= span.count) continue;
-        Value result[VECTOR];
-        values.outputs_of(k, result);
-        target.store(k, result);
+        if (k < span.count) target.store(values.outputs_of(k));
+        target.advance();
     }
 }
 
@@ -35,13 +33,7 @@ struct __align__(EXCHANGE_BYTES) Piece {
 __device__ void put_values(const Span& span, const Values& values) {
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k >= span.count) continue;
-        Value result[VECTOR];
-        values.outputs_of(k, result);
-        Pack<Output, VECTOR> pack;
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
-        *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = pack;
+        if (k < span.count) *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = values.outputs_of(k);
     }
 }
 
@@ -82,12 +74,10 @@ __device__ void store_exchanged(const Work& work, const Unit& unit, char* data, 
 __device__ void put_shifted(const Span& span, const Values& values) {
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        Value result[VECTOR];
-        values.outputs_of(k, result);
+        const Pack<Output, VECTOR> pack = values.outputs_of(k);
+        Output* to = reinterpret_cast<Output*>(span.first + k * PITCH);
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) {
-            reinterpret_cast<Output*>(span.first + k * PITCH)[v] = convert<Output>(result[v]);
-        }
+        for (int v = 0; v < VECTOR; v++) to[v] = pack.element[v];
     }
 }
 
@@ -100,7 +90,7 @@ __device__ void store_sectors(const Work& work, const Unit& unit, const Span& sp
     constexpr int PIECES = COLUMNS * SIZE / EXCHANGE_BYTES, NEXT = APART * SIZE;
     const Index number = unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS;
     const bool from_first = unit.first || work.in_place();
-    const int bytes = unit.width * SIZE;
+    const int bytes = unit.bytes;
     const char* from = span.first - span.column * SIZE;
 #pragma unroll 4
     for (int k = lane_index() / PIECES; k < span.count; k += LANES / PIECES) {
@@ -140,9 +130,7 @@ __device__ void put_turned(const Span& span, const Values& values) {
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             const int k = number * TOGETHER + i;
-            Value result[VECTOR];
-            values.outputs_of(REVERSE ? SPAN_STEPS - 1 - k : k, result);
-            pack.element[i] = convert<Output>(result[0]);
+            pack.element[i] = values.outputs_of(REVERSE ? SPAN_STEPS - 1 - k : k).element[0];
         }
         *reinterpret_cast<Pack<Output, TOGETHER>*>(place_in_turn(begin_of_turn(span), lane_index(), number)) = pack;
     }

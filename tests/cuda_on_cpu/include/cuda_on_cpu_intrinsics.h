@@ -40,6 +40,11 @@ CUDA_ON_CPU_ADD(add_acq_rel, acquire_release)
 #undef CUDA_ON_CPU_STORE
 #undef CUDA_ON_CPU_ADD
 
+inline void load_relaxed_unless(unsigned upper, const unsigned long long* address, unsigned long long& word,
+                                cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    if (word >> 32 != upper) word = load_relaxed(address, where);
+}
+
 // Two accesses: the GPU promises no more.
 inline void load_relaxed_pair(const unsigned long long* address, unsigned long long (&word)[2],
                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
@@ -65,6 +70,10 @@ inline void copy_async_beside(void* shared, const void* global,
 inline void copy_async_around(void* shared, const void* global, int begin, int end,
                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
+}
+inline void copy_async_among(void* shared, const void* global,
+                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::copy_async(shared, global, 16, where);
 }
 inline void copy_async_commit(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::commit_copies(where);
