@@ -573,7 +573,7 @@ MUTANTS = [
     Mutant("sectors stored by two strips", "column_stores.cuh", "columns in overlapping strips", CHECKING,
            "begin = from_first ? 0 : [-to_sector(to)-]{+0+}"),
     Mutant("strips that overlap in place", "column_units.cuh", "columns in overlapping strips, in place", CHECKING,
-           "most = OVERLAPPING && [-work.in_place()-]{+false+} ?"),
+           "exist = up_to(columns, OVERLAPPING && [-work.in_place()-]{+false+} ?"),
     Mutant("chunks of lines mirrored no more", "column_units.cuh", "turned input, backwards", ALL,
            "MIRRORED = INPUT_TURNED && [-REVERSE-]{+false+} &&"),
     Mutant("lines without an end", "column_loaders.cuh", "turned input", CHECKING,
