@@ -17,6 +17,8 @@
 //     LOAD                 0: ordinary loads, any strides; 1: asynchronous copies; 2: a bulk copy for each row
 //     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind a
 //                          multiple of 16 than the one before
+//     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector,
+//                          so that each sector of the output is stored by one of them
 //     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16; of a turned input a chunk or an element
 //     STAGES
 #pragma once
@@ -33,6 +35,10 @@ constexpr int ROWS = CHUNKS > RADIX ? CHUNKS / RADIX : 1, ROW_CHUNKS = CHUNKS / 
 constexpr int ROW_STEPS = ROW_CHUNKS * CHUNK, STEPS = ROWS * ROW_STEPS;
 constexpr int PARTS = ROW_CHUNKS / SPAN, SPANS = ROWS * PARTS;  // spans of a row and of a unit
 
+// Between the first columns of strips side by side.
+constexpr int SECTOR_BYTES = 32, OF_SECTOR = SECTOR_BYTES / static_cast<int>(sizeof(Output));
+constexpr int APART = COLUMNS - (OVERLAPPING ? OF_SECTOR - 1 : 0);
+
 // The bits of a unit's number by the levels of the tree: units of a row, of a tile, and of a group end before these.
 constexpr int OF_ROW = log2_of(RADIX / ROW_CHUNKS), OF_TILE = OF_ROW + log2_of(TILE_ROWS / ROWS),
               OF_GROUP = OF_TILE + log2_of(RADIX);
@@ -45,7 +51,8 @@ constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
-constexpr int SIZE = static_cast<int>(sizeof(Staged)), PITCH = COLUMNS * SIZE + ROW_SHIFT;  // from step to step
+constexpr int SIZE = static_cast<int>(sizeof(Staged));
+constexpr int PITCH = COLUMNS * SIZE + (SHIFTED ? 16 + ROW_SHIFT : 0);  // from step to step
 constexpr int SPREAD = SPANS_OF_WARP > 1 ? (PITCH + 15) / 16 * 16 % 128 : 0;
 constexpr int ROW_BYTES = ROW_STEPS * PITCH;
 
@@ -65,6 +72,7 @@ static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis o
 static_assert(!INPUT_TURNED || (!OUTPUT_TURNED && !DENSE && SPANS_OF_WARP == 1), "");
 static_assert(!OUTPUT_TURNED || (!DENSE && SPANS_OF_WARP == 1 && VECTOR == 1 && sizeof(Output) == SIZE), "");
 static_assert(!SHIFTED || (LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !OUTPUT_TURNED && SPANS_OF_WARP == 1), "");
+static_assert(!OVERLAPPING || (SHIFTED && !INITIAL && WARPS_ACROSS == 1 && sizeof(Output) == SIZE), "");
 static_assert(COLUMNS % VECTOR == 0 && SPANS % SPANS_OF_WARP == 0 && ROWS <= LANES && ROW_CHUNKS % SPAN == 0, "");
 
 struct Cut {
@@ -78,7 +86,9 @@ struct Unit {
     Index line;           // of its first column
     const char* input;
     char* output;         // where the first column's elements lie
-    int width, count;     // columns and steps that exist
+    int width, count;     // columns and steps that exist; columns are rounded up to those of whole threads
+    int bytes;            // of a step's elements that exist
+    bool first, last;     // whether rows begin and end in the strip
     int lead;             // bytes of the first row's address modulo 16, where rows are shifted: they lie so in a stage too
 
     __device__ bool exists() const { return number >= 0; }
@@ -97,9 +107,24 @@ struct Unit {
 struct Stage {
     Gate taken, full, summed, published, folded, emptied;
     Unit unit;
-    Item part[SPANS][COLUMNS];       // aggregates of the spans, row by row, soon added up to those of blocks
+    __align__(16) Item part[SPANS][COLUMNS];  // aggregates of the spans, row by row, soon added up to those of blocks
     Item before[ROWS + 1][COLUMNS];  // prefixes before the rows of the unit, and before what follows
     Item left[OF_ROW + 1][COLUMNS];  // blocks of units that lie before this one in its row
+};
+
+// Items of a thread's columns.
+using ItemPack = Pack<Item, VECTOR>;
+__device__ ItemPack& items_at(Item (&row)[COLUMNS], int column) { return *reinterpret_cast<ItemPack*>(row + column); }
+__device__ const ItemPack& items_at(const Item (&row)[COLUMNS], int column) {
+    return *reinterpret_cast<const ItemPack*>(row + column);
+}
+
+// What a warp has before it: the stage of one of the block's units.
+struct Visit {
+    Stage& stage;
+    Unit unit;
+    char* data;
+    int number, turn;  // of the block's units; how often the stage was used before
 };
 
 struct Work {
@@ -111,9 +136,18 @@ struct Work {
     char* ring;
     Tickets tickets;
 
+    // Strips that overlap would store there before their neighbours load.
+    __device__ bool in_place() const { return input == output; }
+
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
-    __device__ char* data(int visit, const Unit& unit) const {
-        return ring + visit % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0);
+
+    // Waits for the unit of a visit.
+    __device__ Visit visit(int number) const {
+        Stage& stage = this->stage(number);
+        const int turn = number / STAGES;
+        stage.taken.wait(turn);
+        const Unit unit = stage.unit;
+        return {stage, unit, ring + number % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0), number, turn};
     }
 
     // Where the aggregate of a column of a unit is published.
@@ -121,16 +155,6 @@ struct Work {
         return tickets.published((strip * cut.units + unit) * COLUMNS + column);
     }
 };
-
-// How often a stage was used before `visit`.
-__device__ int turn(int visit) { return visit / STAGES; }
-
-// Waits for the unit of a visit; false when there are no more.
-__device__ bool await_unit(const Work& work, int visit) {
-    Stage& stage = work.stage(visit);
-    stage.taken.wait(turn(visit));
-    return stage.unit.exists();
-}
 
 // By all lanes of a warp.
 template <typename G> __device__ void arrive_by_warp(G& gate) {
@@ -144,11 +168,15 @@ __device__ char* line_of_stage(char* data, int column) {
     return data + (column % VECTOR * THREADS_ACROSS + column / VECTOR) * LINE_PITCH;
 }
 
-// Where an element lies in a stage; for one that is not copied with others of its chunk.
+// Where step `step` of a row lies in a stage; for an element that is not copied with others of its chunk.
+__device__ Staged* element_of_stage(char* data, int row, int step, int column) {
+    if (INPUT_TURNED) return reinterpret_cast<Staged*>(line_of_stage(data, column)) + row * ROW_STEPS + step;
+    const int place = BACKWARD ? ROW_STEPS - 1 - step : step;
+    return reinterpret_cast<Staged*>(row_of_stage(data, row) + place * PITCH) + column;
+}
+
 __device__ Staged* element_of_stage(char* data, int step, int column) {
-    if (INPUT_TURNED) return reinterpret_cast<Staged*>(line_of_stage(data, column)) + step;
-    const int place = BACKWARD ? ROW_STEPS - 1 - step % ROW_STEPS : step % ROW_STEPS;
-    return reinterpret_cast<Staged*>(row_of_stage(data, step / ROW_STEPS) + place * PITCH) + column;
+    return element_of_stage(data, step / ROW_STEPS, step % ROW_STEPS, column);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -159,19 +187,22 @@ struct Span {
     static constexpr int STRIDE = BACKWARD ? -PITCH : PITCH;
 
     int row, part, column;  // the first column
+    int existing;           // of the columns; for others stands the first
     bool exists;
     char* first;
     int count;  // steps; where there are some, those behind them are filled up
 
     __device__ Span(const Unit& unit, char* data, int task) {
-        const int place = task % WARPS_ACROSS * LANES + lane_index();
-        const int number = task / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
-        row = number % ROWS;
-        part = number / ROWS;
+        const unsigned warp = static_cast<unsigned>(task);  // of all that share the unit; divided without a sign
+        const int place = static_cast<int>(warp % WARPS_ACROSS) * LANES + lane_index();
+        const unsigned number = warp / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
+        row = static_cast<int>(number % ROWS);
+        part = static_cast<int>(number / ROWS);
         column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
         exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
+        existing = OVERLAPPING ? up_to(unit.bytes / SIZE - column, VECTOR) : VECTOR;
         count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
-        first = reinterpret_cast<char*>(element_of_stage(data, row * ROW_STEPS + part * SPAN_STEPS, column));
+        first = reinterpret_cast<char*>(element_of_stage(data, row, part * SPAN_STEPS, column));
     }
 
     __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
@@ -188,7 +219,15 @@ struct Span {
 #pragma unroll
             for (int i = 0; i < SPAN * VECTOR; i++) values.set_chunk<MIRRORED>(i / VECTOR, i % VECTOR, chunk[i / VECTOR][i % VECTOR]);
         } else {
-            values.load_whole([&](int k) { return *at(k); });
+            values.load_whole([&](int k) {
+                if constexpr (!SHIFTED) return *at(k);
+                Pack<Staged, VECTOR> pack;
+#pragma unroll
+                for (int v = 0; v < VECTOR; v++) {
+                    pack.element[v] = reinterpret_cast<const Staged*>(first + k * STRIDE)[v < existing ? v : 0];
+                }
+                return pack;
+            });
         }
     }
 };
@@ -196,22 +235,31 @@ struct Span {
 // ---------------------------------------------------------------------------------------------------------------------
 // Taker
 
+// Tickets have 32 bits, and so have strips and units: divided as such, they take half as long where Index has 64.
 __device__ Unit unit_of(const Work& work, Index ticket) {
     const Cut& cut = work.cut;
     Unit unit;
     unit.ticket = ticket;
     unit.number = -1;
     if (ticket >= work.tickets.count) return unit;
-    const Index band = ticket / (cut.band * cut.units), first = band * cut.band, place = ticket - first * cut.units;
-    const Index width = cut.strips - first < cut.band ? cut.strips - first : cut.band;
-    unit.number = place / width;
-    unit.strip = first + place - unit.number * width;
-    const Index outer = unit.strip / cut.across, column = (unit.strip - outer * cut.across) * COLUMNS;
+    const unsigned strips = static_cast<unsigned>(cut.strips), most = static_cast<unsigned>(cut.band);
+    const unsigned units = static_cast<unsigned>(cut.units), across = static_cast<unsigned>(cut.across);
+    const unsigned band = static_cast<unsigned>(ticket) / (most * units), first = band * most;
+    const unsigned place = static_cast<unsigned>(ticket) - first * units;
+    const unsigned width = strips - first < most ? strips - first : most;
+    const unsigned number = place / width, strip = first + place - number * width, outer = strip / across;
+    unit.number = static_cast<Index>(number);
+    unit.strip = static_cast<Index>(strip);
+    const Index column = static_cast<Index>(strip - outer * across) * APART;
     const Index columns = cut.inner - column, steps = work.g.length - unit.begin();
-    unit.line = outer * cut.inner + column;
+    unit.line = static_cast<Index>(outer) * cut.inner + column;
     unit.input = work.input + work.g.input_line.offset(unit.line);
     unit.output = work.output + work.g.output_line.offset(unit.line);
-    unit.width = columns < COLUMNS ? static_cast<int>(columns) : COLUMNS;
+    const int exist = up_to(columns, OVERLAPPING && work.in_place() ? APART : COLUMNS);
+    unit.first = column == 0;
+    unit.last = columns <= COLUMNS;
+    unit.width = (exist + VECTOR - 1) / VECTOR * VECTOR;
+    unit.bytes = exist * SIZE;
     unit.count = steps < STEPS ? static_cast<int>(steps) : STEPS;
     unit.lead = SHIFTED ? static_cast<int>(reinterpret_cast<size_t>(unit.first_row(work.g)) % 16) : 0;
     return unit;
@@ -223,7 +271,7 @@ __device__ void take_units(const Work& work) {
     for (int visit = 0;; visit++) {
         Stage& stage = work.stage(visit);
         const Unit unit = unit_of(work, ticket);
-        if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
+        if (visit >= STAGES) stage.emptied.wait(visit / STAGES - 1);
         stage.unit = unit;
         stage.taken.arrive();
         if (!unit.exists()) break;

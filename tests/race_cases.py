@@ -370,6 +370,7 @@ COLUMNS = [
     scan("columns in place", (1200, 64), np.float32, axis=0, out_pattern="same"),
     scan("columns of groups", (140_000, 2), np.complex128, axis=0),
     scan("columns of many blocks", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
+    scan("columns of small digits", (9000, 20), np.int32, axis=0),
     scan("columns of wide digits", (8500, 64), np.float32, axis=0),
     scan("columns of two looks", (3000, 40), np.float64, axis=0, pattern="padded lines", device=SIX_BLOCKS),
     scan("columns of every second", (600, 70), np.int32, axis=0, pattern="every second"),
@@ -378,6 +379,10 @@ COLUMNS = [
     scan(
         "columns in shifted rows, in place", (600, 70), np.float32, axis=0, pattern="padded lines", out_pattern="same"
     ),
+    scan("columns in overlapping strips", (600, 121), np.float32, axis=0, exclusive=True),
+    scan("columns in overlapping strips, backwards", (2, 333, 67), np.int64, axis=1, reverse=True),
+    scan("columns in overlapping strips, in place", (600, 121), np.float32, axis=0, out_pattern="same"),
+    scan("columns in shifted rows behind an element", (640, 99), np.float32, axis=0, pattern="offset by an element"),
     scan("turned output", (70, 600), np.float32, pattern="rolled axes", out_pattern="contiguous"),
     scan(
         "turned output, backwards",
@@ -640,8 +645,15 @@ ONE_MULTIPROCESSOR = SMALL_GPU._replace(multiprocessors=1)
 
 BUNDLES = [
     normalization("bundles", (13, 48, 7, 7), np.float32, (0, 2, 3), device=ONE_MULTIPROCESSOR),
-    normalization("bundles of whole chunks in place", (16, 48, 7, 7), np.float32, (0, 2, 3), "contiguous", "same",
-                  ONE_MULTIPROCESSOR),
+    normalization(
+        "bundles of whole chunks in place",
+        (16, 48, 7, 7),
+        np.float32,
+        (0, 2, 3),
+        "contiguous",
+        "same",
+        ONE_MULTIPROCESSOR,
+    ),
     normalization("bundles of short runs", (301, 40, 3), np.float32, (0, 2), device=ONE_MULTIPROCESSOR),
     normalization("bundles of halves", (30, 24, 7, 7), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
     normalization("bundles of columns", (1050, 32), np.float32, (0,), device=ONE_MULTIPROCESSOR),

@@ -74,7 +74,8 @@ _ADDERS, _SCANNERS = 4, 8
 _NARROW_COLUMNS, _NARROW_ADDERS = 4, 8
 
 #: Two sets of folders, so that one waits while the other works; but where few blocks share a strip one is enough, and
-#: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two.
+#: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two,
+#: and int32 summed in int64 91.6 and 90.6; but int8 summed in int64 70 and 86.
 _FEW_BLOCKS = 4
 
 #: Units are prefetched where rows have no more bytes than this, so that units of neighbouring tickets are nearly one
@@ -83,17 +84,31 @@ _FEW_BLOCKS = 4
 #: by one (every second of 4096 columns: 95 %, not 89) or widened (int8 to int64: 87 %, not 86).
 _PREFETCHED_ROW_BYTES = 1024
 
-#: With so many blocks to a strip, from ... to, a few units of it are under way at a time, and digits of 3 bits save a
-#: hop: on an H200 (65536, 4096) float32 reaches 94 % of copy speed with them, 92 with 2 bits. With more blocks there is
-#: too much to read (16 columns reach 61 and 85 %), but for strips so narrow that many lanes read a column.
-_BLOCKS_OF_WIDE_DIGITS, _COLUMNS_OF_WIDE_DIGITS = (1, 5), 4
+#: With so many blocks to a strip, from ... to, digits of 3 bits save a hop: on an H200 (65536, 4096) float32 reaches 94
+#: % of copy speed with them and 92 with 2 bits, (1048576, 256) 92.6 and 92.0, (65536, 2048) int64 95.7 and 94.7, int8
+#: summed in int64 86 and 82. Not halves, of which units are longer (88 and 92), nor int32 summed in int64 (90.6 and
+#: 91.6). With more blocks there is too much to read, but for strips so narrow that many lanes read a column: of 16
+#: columns 88.9 and 84.4.
+_BLOCKS_OF_WIDE_DIGITS, _COLUMNS_OF_WIDE_DIGITS = (1, 20), 16
+
+#: Words that a lane of a folder reads at a time: where few blocks share a strip, (65536, 4096) float32 reaches 94.5 %
+#: of copy speed on an H200 with 7 and 94.4 with 14, which take 12 ms more to compile; (1048576, 256) 91.5 and 92.9.
+_READS, _FEW_READS = 14, 7
+
+#: Bits of the digits of so narrow strips where an aggregate is one word: on an H200 (67108864, 3) float32 takes 0.458
+#: ms with 3 bits and 0.442 with 4, but 0.89 with 5.
+_NARROW_DIGIT_BITS = 4
 
 #: Loaders by the bytes they copy at a time; 0: none, they load elements. More would take registers from the scanners.
 _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 
-#: Where rows begin at any element, (65536, 4096) float32 in rows padded by an element reaches 75, 81 and 84 % of copy
-#: speed on an H200 with 2, 4 and 8 of them.
-_SHIFTED_LOADERS = 8
+#: Loaders and scanners where rows begin at any element, by whether strips overlap. On an H200 (65536, 4097) float32, in
+#: strips that do, takes 0.614 ms with 2 and 8, 0.620 with 4 and 8, 0.820 with 2 and 4; rows of 4096 padded by an
+#: element take 0.581, 0.575 and 0.572 ms, and 0.563 with 8 and 4.
+_SHIFTED_HANDS = {True: (2, 8), False: (8, 4)}
+
+#: What memory writes at least: less of it is read first.
+_SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +121,13 @@ class Columns:
     chunks: int
     unit_bits: int
     digit_bits: int
+    reads: int
     dense: bool
     input_turned: bool
     output_turned: bool
     shifted: bool
     row_shift: int
+    overlapping: bool
     load: int
     copy_bytes: int
     exchange: bool
@@ -184,7 +201,7 @@ class _Case:
     def vector(self, widest: int) -> int:
         """Columns of a thread that both arrays move at once: a power of two."""
         vector = widest
-        packed = [self.output] if self.work.input_turned else [self.source, self.output]
+        packed = [self.output] if self.work.input_turned or _is_shifted(self) else [self.source, self.output]
         while vector > 1 and not (self.inner % vector == 0 and all(self.packs(layout, vector) for layout in packed)):
             vector //= 2
         return vector
@@ -288,33 +305,38 @@ def _choose(case: _Case) -> Columns:
     dense = bool(copies) and _fits_densely(case)
     columns = case.inner if dense else _columns(case, size)
     plain = source.dtype.itemsize == case.output.dtype.itemsize >= 4 and columns >= LANES and not work.turned
-    value_bytes = _FEW_VALUE_BYTES if plain else _VALUE_BYTES
+    value_bytes = _FEW_VALUE_BYTES if plain and not shifted else _VALUE_BYTES
+    overlapping = shifted and _overlap(case, columns)
     vector = 1 if work.output_turned else _vector(case, columns, value_bytes)
+    vector = columns // LANES if overlapping else vector  # so that a warp has whole rows
     span = case.span(vector, value_bytes)
     widened = not dense and _is_widened(case, size)
     chunks = _chunks(case, columns, size, span, widened)
-    units = math.ceil(work.length / (chunks * work.chunk))
+    units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, columns)
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
     exchange = dense and narrow and _contiguous_output(case)
-    loaders = 1 if bulk else _SHIFTED_LOADERS if shifted else _LOADERS[copies]
+    loaders, scanners = _SHIFTED_HANDS[overlapping] if shifted else (1 if bulk else _LOADERS[copies], _SCANNERS)
     while copies and not (dense or work.input_turned or shifted) and loaders * LANES % (columns * size // copies):
         loaders *= 2
     adders = _NARROW_ADDERS if columns <= _NARROW_COLUMNS and size == case.output.dtype.itemsize else _ADDERS
     folders = math.ceil(columns / LANES)
-    sets = 1 if source.dtype.itemsize <= 2 and not widened and _blocks_of_strip(case, columns) <= _FEW_BLOCKS else 2
+    few_blocks = _blocks_of_strip(case, columns) <= _FEW_BLOCKS
+    sets = 1 if few_blocks and (source.dtype.itemsize == 4 if widened else source.dtype.itemsize <= 2) else 2
     chosen = Columns(
         columns=columns,
         vector=vector,
         span=span,
         chunks=chunks,
-        unit_bits=max(2, math.ceil((units - 1).bit_length() / 2) * 2),
-        digit_bits=_digit_bits(case, columns),
+        unit_bits=max(1, math.ceil((units - 1).bit_length() / digits)) * digits,
+        digit_bits=digits,
+        reads=_reads(case, columns, digits),
         dense=dense,
         input_turned=work.input_turned,
         output_turned=work.output_turned,
         shifted=shifted,
         row_shift=(-1 if case.reverse else 1) * work.input_axis.strides[0] % VECTOR_BYTES if shifted else 0,
+        overlapping=overlapping,
         load=IN_BULK if bulk else BY_COPIES if copies else BY_ELEMENTS,
         copy_bytes=copies or VECTOR_BYTES,
         exchange=exchange,
@@ -325,7 +347,7 @@ def _choose(case: _Case) -> Columns:
         adders=adders,
         folders=folders,
         folder_sets=sets,
-        scanners=min(_SCANNERS, _power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
+        scanners=min(scanners, _power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
     return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
@@ -369,7 +391,8 @@ def _vector(case: _Case, columns: int, value_bytes: int) -> int:
 
 def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> Plan:
     work = case.work
-    across = math.ceil(case.inner / chosen.columns)
+    overlap = _SECTOR_BYTES // case.output.dtype.itemsize - 1 if chosen.overlapping else 0
+    across = math.ceil(case.inner / (chosen.columns - overlap))
     strips = case.outer * across
     band = math.ceil(strips / math.ceil(strips / _BAND))
     steps = chosen.chunks * work.chunk
@@ -425,6 +448,17 @@ def _is_shifted(case: _Case) -> bool:
     return case.dense_input and case.source.element_aligned and not aligned
 
 
+def _overlap(case: _Case, columns: int) -> bool:
+    """kernels/column_units.cuh: OVERLAPPING."""
+    source, output = case.source, case.output
+    if source.dtype.itemsize != output.dtype.itemsize or source.shape != output.shape or not columns >= LANES:
+        return False
+    strides = zip(output.shape, source.strides, output.strides, strict=True)
+    alike = all(size == 1 or (mine - other) % VECTOR_BYTES == 0 for size, mine, other in strides)
+    aligned = source.alignment == output.alignment == VECTOR_BYTES
+    return alike and aligned and case.dense_output and not case.moves(output, _SECTOR_BYTES)
+
+
 def _fits_densely(case: _Case) -> bool:
     """Whether a strip can be all there is beside the axis."""
     widest = min(_DENSE_COLUMNS, _MOST_COLUMN_BYTES // case.accumulator)
@@ -459,9 +493,18 @@ def _contiguous_output(case: _Case) -> bool:
 def _digit_bits(case: _Case, columns: int) -> int:
     """kernels/column_fold.cuh: DIGIT_BITS."""
     few, most = _BLOCKS_OF_WIDE_DIGITS
-    plain = case.source.dtype.itemsize >= 4 == case.accumulator and columns > LANES and not _is_shifted(case)
-    wide = plain and few <= _blocks_of_strip(case, columns) <= most
+    plain = case.accumulator <= 8 and case.output.dtype.itemsize >= 4 and columns >= LANES
+    once_widened = case.source.dtype.itemsize == 4 and _is_widened(case, 4)
+    wide = plain and not once_widened and few <= _blocks_of_strip(case, columns) <= most
+    if columns <= _NARROW_COLUMNS and case.accumulator == 4:
+        return _NARROW_DIGIT_BITS
     return 3 if wide or columns <= _COLUMNS_OF_WIDE_DIGITS else 2
+
+
+def _reads(case: _Case, columns: int, digits: int) -> int:
+    """kernels/column_fold.cuh: READS."""
+    few = digits == 3 and (columns < LANES or _blocks_of_strip(case, columns) <= _FEW_BLOCKS)
+    return _FEW_READS if few else _READS
 
 
 def _prefetches(case: _Case) -> bool:
@@ -495,7 +538,7 @@ def _stage_bytes(case: _Case, chosen: Columns) -> int:
     rows = max(1, chosen.chunks // LANES)
     row_chunks = chosen.chunks // rows
     spans = rows * (row_chunks // chosen.span)
-    pitch = chosen.columns * size + chosen.row_shift
+    pitch = chosen.columns * size + chosen.row_shift + (VECTOR_BYTES if chosen.shifted else 0)
     across = chosen.columns // chosen.vector
     shared = min(spans, 1 if across >= LANES else _power_of_two_within(LANES // across))
     spread = math.ceil(pitch / 16) * 16 % 128 if shared > 1 else 0

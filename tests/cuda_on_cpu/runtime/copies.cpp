@@ -86,6 +86,17 @@ void end_stores(Thread& thread) {
     }
 }
 
+// By a thread, into its open group.
+void begin_load(Thread& thread, char* to, const char* from, unsigned bytes, Where where) {
+    if constexpr (CHECKING) {
+        const checker::Stamp stamp{checker::engine_of(thread, checker::Engine::load), thread.loads.committed + 1,
+                                   false};
+        checker::touch_by_engine(stamp, from, bytes, checker::Kind::read, where);
+        checker::touch_by_engine(stamp, to, bytes, checker::Kind::write, where);
+    }
+    begin(thread.loads.copies, {.to = to, .from = from, .bytes = bytes, .group = thread.loads.committed});
+}
+
 }  // namespace
 
 void copy_async(void* shared, const void* global, unsigned bytes, Where where) {
@@ -93,16 +104,18 @@ void copy_async(void* shared, const void* global, unsigned bytes, Where where) {
     demand_shared(*thread.block, thread.doing, shared, bytes);
     demand_global(*thread.block, thread.doing, global);
     demand_aligned(thread.doing, shared, global, bytes);
-    if constexpr (CHECKING) {
-        const checker::Stamp stamp{checker::engine_of(thread, checker::Engine::load), thread.loads.committed + 1,
-                                   false};
-        checker::touch_by_engine(stamp, global, bytes, checker::Kind::read, where);
-        checker::touch_by_engine(stamp, shared, bytes, checker::Kind::write, where);
-    }
-    begin(thread.loads.copies, {.to = static_cast<char*>(shared),
-                                .from = static_cast<const char*>(global),
-                                .bytes = bytes,
-                                .group = thread.loads.committed});
+    begin_load(thread, static_cast<char*>(shared), static_cast<const char*>(global), bytes, where);
+}
+
+// Moves nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it.
+void copy_async_around(void* shared, const void* global, int begin, int end, Where where) {
+    Thread& thread = enter("copy_async_around", where);
+    demand_shared(*thread.block, thread.doing, shared, 16);
+    demand_global(*thread.block, thread.doing, global);
+    demand_aligned(thread.doing, shared, global, 16);
+    if constexpr (CHECKING) checker::demand_inside(global, 16, where);
+    begin_load(thread, static_cast<char*>(shared) + begin, static_cast<const char*>(global) + begin,
+               static_cast<unsigned>(end - begin), where);
 }
 
 void commit_copies(Where where) { enter("copy_async_commit", where).loads.committed++; }

@@ -250,4 +250,9 @@ void touch_by_engine(Stamp stamp, const void* address, size_t size, Kind kind, W
     touch({*running(), stamp, Place::of_site(where), manner_of(kind)}, address, size, 1);
 }
 
+void demand_inside(const void* address, size_t size, Where where) {
+    char* first = static_cast<char*>(const_cast<void*>(address));
+    find_region(*running(), first, size, 1, "read", Place::of_site(where));
+}
+
 }  // namespace cuda_on_cpu::checker
