@@ -15,13 +15,11 @@ __device__ Target target_of(const Work& work, const Unit& unit, const Span& span
 }
 
 __device__ void store_values(const Work& work, const Unit& unit, const Span& span, const Values& values) {
-    const Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
+    Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k >= span.count) continue;
-        Value result[VECTOR];
-        values.outputs_of(k, result);
-        target.store(k, result);
+        if (k < span.count) target.store(values.outputs_of(k));
+        target.advance();
     }
 }
 
@@ -35,13 +33,7 @@ struct __align__(EXCHANGE_BYTES) Piece {
 __device__ void put_values(const Span& span, const Values& values) {
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k >= span.count) continue;
-        Value result[VECTOR];
-        values.outputs_of(k, result);
-        Pack<Output, VECTOR> pack;
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
-        *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = pack;
+        if (k < span.count) *reinterpret_cast<Pack<Output, VECTOR>*>(span.at(k)) = values.outputs_of(k);
     }
 }
 
@@ -101,9 +93,7 @@ __device__ void put_turned(const Span& span, const Values& values) {
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             const int k = number * TOGETHER + i;
-            Value result[VECTOR];
-            values.outputs_of(REVERSE ? SPAN_STEPS - 1 - k : k, result);
-            pack.element[i] = convert<Output>(result[0]);
+            pack.element[i] = values.outputs_of(REVERSE ? SPAN_STEPS - 1 - k : k).element[0];
         }
         *reinterpret_cast<Pack<Output, TOGETHER>*>(place_in_turn(begin_of_turn(span), lane_index(), number)) = pack;
     }

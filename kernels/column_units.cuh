@@ -97,9 +97,24 @@ struct Unit {
 struct Stage {
     Gate taken, full, summed, published, folded, emptied;
     Unit unit;
-    Item part[SPANS][COLUMNS];       // aggregates of the spans, row by row, soon added up to those of blocks
+    __align__(16) Item part[SPANS][COLUMNS];  // aggregates of the spans, row by row, soon added up to those of blocks
     Item before[ROWS + 1][COLUMNS];  // prefixes before the rows of the unit, and before what follows
     Item left[OF_ROW + 1][COLUMNS];  // blocks of units that lie before this one in its row
+};
+
+// Items of a thread's columns.
+using ItemPack = Pack<Item, VECTOR>;
+__device__ ItemPack& items_at(Item (&row)[COLUMNS], int column) { return *reinterpret_cast<ItemPack*>(row + column); }
+__device__ const ItemPack& items_at(const Item (&row)[COLUMNS], int column) {
+    return *reinterpret_cast<const ItemPack*>(row + column);
+}
+
+// What a warp has before it: the stage of one of the block's units.
+struct Visit {
+    Stage& stage;
+    Unit unit;
+    char* data;
+    int number, turn;  // of the block's units; how often the stage was used before
 };
 
 struct Work {
@@ -112,8 +127,14 @@ struct Work {
     Tickets tickets;
 
     __device__ Stage& stage(int visit) const { return stages[visit % STAGES]; }
-    __device__ char* data(int visit, const Unit& unit) const {
-        return ring + visit % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0);
+
+    // Waits for the unit of a visit.
+    __device__ Visit visit(int number) const {
+        Stage& stage = this->stage(number);
+        const int turn = number / STAGES;
+        stage.taken.wait(turn);
+        const Unit unit = stage.unit;
+        return {stage, unit, ring + number % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0), number, turn};
     }
 
     // Where the aggregate of a column of a unit is published.
@@ -121,16 +142,6 @@ struct Work {
         return tickets.published((strip * cut.units + unit) * COLUMNS + column);
     }
 };
-
-// How often a stage was used before `visit`.
-__device__ int turn(int visit) { return visit / STAGES; }
-
-// Waits for the unit of a visit; false when there are no more.
-__device__ bool await_unit(const Work& work, int visit) {
-    Stage& stage = work.stage(visit);
-    stage.taken.wait(turn(visit));
-    return stage.unit.exists();
-}
 
 // By all lanes of a warp.
 template <typename G> __device__ void arrive_by_warp(G& gate) {
@@ -144,11 +155,15 @@ __device__ char* line_of_stage(char* data, int column) {
     return data + (column % VECTOR * THREADS_ACROSS + column / VECTOR) * LINE_PITCH;
 }
 
-// Where an element lies in a stage; for one that is not copied with others of its chunk.
+// Where step `step` of a row lies in a stage; for an element that is not copied with others of its chunk.
+__device__ Staged* element_of_stage(char* data, int row, int step, int column) {
+    if (INPUT_TURNED) return reinterpret_cast<Staged*>(line_of_stage(data, column)) + row * ROW_STEPS + step;
+    const int place = BACKWARD ? ROW_STEPS - 1 - step : step;
+    return reinterpret_cast<Staged*>(row_of_stage(data, row) + place * PITCH) + column;
+}
+
 __device__ Staged* element_of_stage(char* data, int step, int column) {
-    if (INPUT_TURNED) return reinterpret_cast<Staged*>(line_of_stage(data, column)) + step;
-    const int place = BACKWARD ? ROW_STEPS - 1 - step % ROW_STEPS : step % ROW_STEPS;
-    return reinterpret_cast<Staged*>(row_of_stage(data, step / ROW_STEPS) + place * PITCH) + column;
+    return element_of_stage(data, step / ROW_STEPS, step % ROW_STEPS, column);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -164,14 +179,15 @@ struct Span {
     int count;  // steps; where there are some, those behind them are filled up
 
     __device__ Span(const Unit& unit, char* data, int task) {
-        const int place = task % WARPS_ACROSS * LANES + lane_index();
-        const int number = task / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
-        row = number % ROWS;
-        part = number / ROWS;
+        const unsigned warp = static_cast<unsigned>(task);  // of all that share the unit; divided without a sign
+        const int place = static_cast<int>(warp % WARPS_ACROSS) * LANES + lane_index();
+        const unsigned number = warp / WARPS_ACROSS * SPANS_OF_WARP + (SPANS_OF_WARP > 1 ? place / THREADS_ACROSS : 0);
+        row = static_cast<int>(number % ROWS);
+        part = static_cast<int>(number / ROWS);
         column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
         exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
         count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
-        first = reinterpret_cast<char*>(element_of_stage(data, row * ROW_STEPS + part * SPAN_STEPS, column));
+        first = reinterpret_cast<char*>(element_of_stage(data, row, part * SPAN_STEPS, column));
     }
 
     __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
@@ -196,19 +212,24 @@ struct Span {
 // ---------------------------------------------------------------------------------------------------------------------
 // Taker
 
+// Tickets have 32 bits, and so have strips and units: divided as such, they take half as long where Index has 64.
 __device__ Unit unit_of(const Work& work, Index ticket) {
     const Cut& cut = work.cut;
     Unit unit;
     unit.ticket = ticket;
     unit.number = -1;
     if (ticket >= work.tickets.count) return unit;
-    const Index band = ticket / (cut.band * cut.units), first = band * cut.band, place = ticket - first * cut.units;
-    const Index width = cut.strips - first < cut.band ? cut.strips - first : cut.band;
-    unit.number = place / width;
-    unit.strip = first + place - unit.number * width;
-    const Index outer = unit.strip / cut.across, column = (unit.strip - outer * cut.across) * COLUMNS;
+    const unsigned strips = static_cast<unsigned>(cut.strips), most = static_cast<unsigned>(cut.band);
+    const unsigned units = static_cast<unsigned>(cut.units), across = static_cast<unsigned>(cut.across);
+    const unsigned band = static_cast<unsigned>(ticket) / (most * units), first = band * most;
+    const unsigned place = static_cast<unsigned>(ticket) - first * units;
+    const unsigned width = strips - first < most ? strips - first : most;
+    const unsigned number = place / width, strip = first + place - number * width, outer = strip / across;
+    unit.number = static_cast<Index>(number);
+    unit.strip = static_cast<Index>(strip);
+    const Index column = static_cast<Index>(strip - outer * across) * COLUMNS;
     const Index columns = cut.inner - column, steps = work.g.length - unit.begin();
-    unit.line = outer * cut.inner + column;
+    unit.line = static_cast<Index>(outer) * cut.inner + column;
     unit.input = work.input + work.g.input_line.offset(unit.line);
     unit.output = work.output + work.g.output_line.offset(unit.line);
     unit.width = columns < COLUMNS ? static_cast<int>(columns) : COLUMNS;
@@ -223,7 +244,7 @@ __device__ void take_units(const Work& work) {
     for (int visit = 0;; visit++) {
         Stage& stage = work.stage(visit);
         const Unit unit = unit_of(work, ticket);
-        if (visit >= STAGES) stage.emptied.wait(turn(visit) - 1);
+        if (visit >= STAGES) stage.emptied.wait(visit / STAGES - 1);
         stage.unit = unit;
         stage.taken.arrive();
         if (!unit.exists()) break;

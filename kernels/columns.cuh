@@ -24,22 +24,23 @@ __device__ Item add_up(Item (&part)[HEIGHT][WIDTH], int first, int column) {
     }
 }
 
-// That of a block which does not exist may be 0: compilers load what only one branch needs before they know which is
-// taken.
+// That of a block which does not exist is 0: what lies there is loaded all the same.
 __device__ constexpr int end_of_block(int number, int bit) {
     return number >> bit == 0 ? 0 : (number >> bit << bit) - 1;
 }
 
-// The blocks that lie before something: where bit b of its number is set, one of 2^b.
+// The blocks that lie before something: where bit b of its number is set, one of 2^b. Where the neutral item may lead, it
+// stands for those that there are not.
 template <int BITS> struct Left {
     Item block[BITS + 1];
     int number;
 
-    // `at(b)` loads a block.
+    // `at(b)` loads a block, or anything where there is none.
     template <typename At> __device__ Left(int number, At at) : number(number) {
 #pragma unroll
         for (int b = 0; b < BITS; b++) {
-            if (number >> b & 1) block[b] = at(b);
+            const Item there = at(b);
+            block[b] = number >> b & 1 ? there : neutral_item();
         }
     }
 
@@ -47,7 +48,7 @@ template <int BITS> struct Left {
     __device__ Item followed_by(Item item) const {
 #pragma unroll
         for (int b = 0; b < BITS; b++) {
-            if (number >> b & 1) item = combine(block[b], item);
+            if (!Prefix::ASK || number >> b & 1) item = combine(block[b], item);
         }
         return item;
     }
@@ -55,23 +56,29 @@ template <int BITS> struct Left {
     // Appends all blocks.
     __device__ void append_to(Prefix& prefix) const {
         Item item = neutral_item();
-        bool exists = false;
+        bool exists = !Prefix::ASK;
 #pragma unroll
         for (int b = 0; b < BITS; b++) {
-            if (!(number >> b & 1)) continue;
+            if (Prefix::ASK && !(number >> b & 1)) continue;
             item = exists ? combine(block[b], item) : block[b];
             exists = true;
         }
-        prefix.append(item, exists);
+        prefix.append(item, number != 0);
     }
 };
 
 struct Values {
     Accumulator value[SPAN][CHUNK][VECTOR];
 
+    // Halves are widened and rounded in pairs.
     template <typename T> __device__ void set(int step, const Pack<T, VECTOR>& pack) {
+        Accumulator(&row)[VECTOR] = value[step / CHUNK][step % CHUNK];
+        if constexpr (IsSame<T, Value>::value) {
+            unpack(pack, row);
+        } else {
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = widen(convert<Value>(pack.element[v]));
+            for (int v = 0; v < VECTOR; v++) row[v] = widen(convert<Value>(pack.element[v]));
+        }
     }
 
     __device__ void clear(int step) {
@@ -122,7 +129,7 @@ struct Values {
 
     // The aggregate of the span.
     __device__ Item total(int v) const {
-        SerialPrefix<Item> over_chunks;
+        SerialPrefix<Item, levels_of(SPAN)> over_chunks;
         Item total;
 #pragma unroll
         for (int i = 0; i < SPAN; i++) total = over_chunks.next(i, chunk(i, v).total());
@@ -135,7 +142,7 @@ struct Values {
     __device__ void scan(int v, const Left<BITS>& left, const Prefix& before_row, bool last, Item after_row) {
         Prefix before = before_row;
         left.append_to(before);
-        SerialPrefix<Item> over_chunks;
+        SerialPrefix<Item, levels_of(SPAN)> over_chunks;
 #pragma unroll
         for (int i = 0; i < SPAN; i++) {
             Chunk chunk = this->chunk(i, v);
@@ -148,9 +155,16 @@ struct Values {
         }
     }
 
-    __device__ void outputs_of(int step, Value (&result)[VECTOR]) const {
+    __device__ Pack<Output, VECTOR> outputs_of(int step) const {
+        const Accumulator(&row)[VECTOR] = value[step / CHUNK][step % CHUNK];
+        if constexpr (IsSame<Value, Output>::value) {
+            return pack_of<Output>(row);
+        } else {
+            Pack<Output, VECTOR> pack;
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) result[v] = convert<Value>(value[step / CHUNK][step % CHUNK][v]);
+            for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(convert<Value>(row[v]));
+            return pack;
+        }
     }
 };
 
@@ -197,24 +211,27 @@ struct Target {
         }
     }
 
-    __device__ void store(int number, const Value (&result)[VECTOR]) const {
+    __device__ void store(const Pack<Output, VECTOR>& pack) const {
         if (OUTPUT_PACKED) {
-            Pack<Output, VECTOR> pack;
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(result[v]);
-            *reinterpret_cast<Pack<Output, VECTOR>*>(column[0] + number * step) = pack;
+            *reinterpret_cast<Pack<Output, VECTOR>*>(column[0]) = pack;
         } else {
 #pragma unroll
-            for (int v = 0; v < VECTOR; v++) {
-                store_element<OUTPUT_ALIGNED>(column[v] + number * step, convert<Output>(result[v]));
-            }
+            for (int v = 0; v < VECTOR; v++) store_element<OUTPUT_ALIGNED>(column[v], pack.element[v]);
         }
     }
 
-    __device__ void store_initial() const {
-        Value first[VECTOR];
+    // From one step to the next: so an address takes an addition, where the step's number would ask for a product.
+    __device__ void advance() {
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) first[v] = convert<Value>(Operation::template first<Accumulator>());
-        store(0, first);
+        for (int v = 0; v < VECTOR; v++) column[v] += step;
+    }
+
+    __device__ void store_initial() const {
+        Pack<Output, VECTOR> first;
+#pragma unroll
+        for (int v = 0; v < VECTOR; v++) {
+            first.element[v] = convert<Output>(convert<Value>(Operation::template first<Accumulator>()));
+        }
+        store(first);
     }
 };

@@ -157,6 +157,15 @@ __device__ inline unsigned long long load_relaxed(const unsigned long long* addr
     return word;
 }
 
+// The same into `word`, unless its upper half is `upper`. Without a branch, of which many in a row take compilers long.
+__device__ inline void load_relaxed_unless(unsigned upper, const unsigned long long* address, unsigned long long& word) {
+    asm volatile("{.reg .b32 low, high; .reg .pred other; mov.b64 {low, high}, %0; setp.ne.b32 other, high, %2;"
+                 "@other ld.relaxed.gpu.b64 %0, [%1];}"
+                 : "+l"(word)
+                 : "l"(address), "r"(upper)
+                 : "memory");
+}
+
 __device__ inline void store_relaxed(unsigned long long* address, unsigned long long word) {
     asm volatile("st.relaxed.gpu.b64 [%0], %1;" ::"l"(address), "l"(word) : "memory");
 }
@@ -260,6 +269,12 @@ template <int BYTES> __device__ inline void copy_async(void* shared, const void*
 __device__ inline void copy_async_beside(void* shared, const void* global) {
     const size_t from = __cvta_generic_to_global(global);
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from) : "memory");
+}
+
+// 16 bytes, whose neighbours on either side others copy soon: the cache loads 256 at a time.
+__device__ inline void copy_async_among(void* shared, const void* global) {
+    const size_t from = __cvta_generic_to_global(global);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from) : "memory");
 }
 
 // Waits for all copies that this thread has begun.

@@ -25,34 +25,30 @@
 #include "column_stores.cuh"
 
 constexpr int FIRST_LOADER = 1, FIRST_ADDER = FIRST_LOADER + LOADERS, PUBLISHER = FIRST_ADDER + ADDERS,
-              FIRST_BUNDLER = PUBLISHER + 1, FIRST_FOLDER = FIRST_BUNDLER + FOLDERS, FIRST_SCANNER = FIRST_FOLDER + FOLDER_SETS * FOLDERS,
-              WARPS = FIRST_SCANNER + SCANNERS;
+              FIRST_BUNDLER = PUBLISHER + 1, FIRST_FOLDER = FIRST_BUNDLER + FOLDERS,
+              FIRST_SCANNER = FIRST_FOLDER + FOLDER_SETS * FOLDERS, WARPS = FIRST_SCANNER + SCANNERS;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Adders
 
-__device__ void add_units(const Work& work, int adder) {
-    for (int visit = 0; await_unit(work, visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = stage.unit;
-        stage.full.wait(turn(visit));
+__device__ void add_unit(const Visit& visit, int adder) {
+    visit.stage.full.wait(visit.turn);
 #pragma unroll 1
-        for (int task = adder; task < TASKS; task += ADDERS) {
-            const Span span(unit, work.data(visit, unit), task);
-            if (!span.exists) continue;
-            Item(&part)[COLUMNS] = stage.part[span.row * PARTS + span.part];
-            if (span.count == 0) {
+    for (int task = adder; task < TASKS; task += ADDERS) {
+        const Span span(visit.unit, visit.data, task);
+        if (!span.exists) continue;
+        ItemPack total;
 #pragma unroll
-                for (int v = 0; v < VECTOR; v++) part[span.column + v] = neutral_item();
-                continue;
-            }
+        for (int v = 0; v < VECTOR; v++) total.element[v] = neutral_item();
+        if (span.count > 0) {
             Values values;
             span.load(values);
 #pragma unroll
-            for (int v = 0; v < VECTOR; v++) part[span.column + v] = values.total(v);
+            for (int v = 0; v < VECTOR; v++) total.element[v] = values.total(v);
         }
-        arrive_by_warp(stage.summed);
+        items_at(visit.stage.part[span.row * PARTS + span.part], span.column) = total;
     }
+    arrive_by_warp(visit.stage.summed);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -68,70 +64,67 @@ __device__ Item add_up_rows(Item item, int row) {
     return item;
 }
 
-__device__ void publish_units(const Work& work) {
+__device__ void publish_unit(const Work& work, const Visit& visit) {
     constexpr int COLUMNS_AT_ONCE = LANES / ROWS;
+    const Unit& unit = visit.unit;
+    Stage& stage = visit.stage;
     const int row = lane_index() % ROWS;
-    for (int visit = 0; await_unit(work, visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Index strip = stage.unit.strip, number = stage.unit.number;
-        const int width = stage.unit.width;
-        const bool wanted = row == ROWS - 1 && publishes_itself(number) && number + 1 < work.cut.units;
-        stage.summed.wait(turn(visit));
+    const bool wanted = row == ROWS - 1 && publishes_itself(unit.number) && unit.number + 1 < work.cut.units;
+    stage.summed.wait(visit.turn);
 #pragma unroll 1
-        for (int first = 0; first < width; first += COLUMNS_AT_ONCE) {
-            const int column = first + lane_index() / ROWS;
-            const bool exists = column < width;
-            Item item = exists ? add_up<PARTS>(stage.part, row * PARTS, column) : neutral_item();
-            item = add_up_rows(item, row);
-            if (!exists) continue;
-            if (ROWS > 1) stage.part[row * PARTS + PARTS - 1][column] = item;
-            if (wanted) publish(work.of_unit(strip, number, column), item, work.tickets.epoch());
-        }
-        arrive_by_warp(stage.published);
+    for (int first = 0; first < unit.width; first += COLUMNS_AT_ONCE) {
+        const int column = first + lane_index() / ROWS;
+        const bool exists = column < unit.width;
+        Item item = exists ? add_up<PARTS>(stage.part, row * PARTS, column) : neutral_item();
+        item = add_up_rows(item, row);
+        if (!exists) continue;
+        if (ROWS > 1) stage.part[row * PARTS + PARTS - 1][column] = item;
+        if (wanted) publish(work.of_unit(unit.strip, unit.number, column), item, work.tickets.epoch());
     }
+    arrive_by_warp(stage.published);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Scanners
 
-__device__ void scan_span(const Stage& stage, const Unit& unit, const Span& span, Values& values) {
+__device__ void scan_span(const Work& work, const Stage& stage, const Unit& unit, const Span& span, Values& values) {
+    if (INITIAL && unit.number == 0 && span.row == 0 && span.part == 0) target_of(work, unit, span, 0).store_initial();
     constexpr int BITS = log2_of(PARTS);
-    const int unit_of_row = static_cast<int>(unit.number) & ((1 << OF_ROW) - 1);
+    const int number = (static_cast<int>(unit.number) & ((1 << OF_ROW) - 1)) << BITS | span.part;
+    const bool first = unit.number >> OF_ROW == 0 && span.row == 0;  // row of the line
+    const ItemPack before = items_at(stage.before[span.row], span.column);
+    const ItemPack after = items_at(stage.before[span.row + 1], span.column);
+    ItemPack block[BITS + OF_ROW];
+#pragma unroll
+    for (int b = 0; b < BITS + OF_ROW; b++) {
+        const int end = b < BITS ? span.row * PARTS + end_of_block(span.part, b) : b - BITS;
+        block[b] = items_at(b < BITS ? stage.part[end] : stage.left[end], span.column);
+    }
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        const int column = span.column + v;
-        const bool first = unit.number >> OF_ROW == 0 && span.row == 0;  // row of the line
-        const Prefix before_row = {stage.before[span.row][column], first};
-        const Left<BITS + OF_ROW> left(unit_of_row << BITS | span.part, [&](int b) {
-            return b < BITS ? stage.part[span.row * PARTS + end_of_block(span.part, b)][column] : stage.left[b - BITS][column];
-        });
-        values.scan(v, left, before_row, span.part == PARTS - 1, stage.before[span.row + 1][column]);
+        const Left<BITS + OF_ROW> left(number, [&](int b) { return block[b].element[v]; });
+        values.scan(v, left, {before.element[v], first}, span.part == PARTS - 1, after.element[v]);
     }
 }
 
-__device__ void scan_units(const Work& work, int scanner) {
-    for (int visit = 0; await_unit(work, visit); visit++) {
-        Stage& stage = work.stage(visit);
-        const Unit unit = stage.unit;
-        stage.full.wait(turn(visit));  // known by now, but it is this wait that shows what the copies wrote
-        stage.folded.wait(turn(visit));
+__device__ void scan_unit(const Work& work, const Visit& visit, int scanner) {
+    const Unit& unit = visit.unit;
+    Stage& stage = visit.stage;
+    stage.full.wait(visit.turn);  // known by now, but it is this wait that shows what the copies wrote
+    stage.folded.wait(visit.turn);
 #pragma unroll 1
-        for (int task = scanner; task < TASKS; task += SCANNERS) {
-            const Span span(unit, work.data(visit, unit), task);
-            const bool exists = span.exists && span.count > 0;
-            Values values;
-            if (exists) {
-                if (INITIAL && unit.number == 0 && span.row == 0 && span.part == 0) {
-                    target_of(work, unit, span, 0).store_initial();
-                }
-                span.load(values);
-                scan_span(stage, unit, span, values);
-            }
-            store_task(work, unit, work.data(visit, unit), task, span, values, exists);
+    for (int task = scanner; task < TASKS; task += SCANNERS) {
+        const Span span(unit, visit.data, task);
+        const bool exists = span.exists && span.count > 0;
+        Values values;
+        if (exists) {
+            span.load(values);
+            scan_span(work, stage, unit, span, values);
         }
-        if (LOAD == IN_BULK) fence_async_proxy();  // the copy engine writes there next, behind our reads
-        arrive_by_warp(stage.emptied);
+        store_task(work, unit, visit.data, task, span, values, exists);
     }
+    if (LOAD == IN_BULK) fence_async_proxy();  // the copy engine writes there next, behind our reads
+    arrive_by_warp(stage.emptied);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -145,14 +138,24 @@ __device__ void open(Stage& stage) {
     stage.emptied.init(SCANNERS + FOLDERS);
 }
 
+// A loop for each role: of one for all, compilers keep what any role needs in registers, some of them on the stack.
+template <typename WorkOn> __device__ void visit_units(const Work& work, WorkOn work_on) {
+    for (int number = 0;; number++) {
+        const Visit visit = work.visit(number);
+        if (!visit.unit.exists()) return;
+        work_on(visit);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Word first;
     Stage(&stages)[STAGES] = *reinterpret_cast<Stage(*)[STAGES]>(dynamic_shared + STAGES * STAGE_BYTES);
-    const int warp = static_cast<int>(threadIdx.x) / LANES;
+    const int warp = static_cast<int>(threadIdx.x / LANES);
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     if (threadIdx.x == LANES) {
+#pragma unroll 1
         for (int i = 0; i < STAGES; i++) open(stages[i]);
         if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
     }
@@ -161,11 +164,13 @@ scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut
     const Work work = {input, output, g, cut, stages, reinterpret_cast<char*>(dynamic_shared),
                        {control, first, cut.strips * cut.units}};
     if (threadIdx.x == 0) take_units(work);
-    else if (warp < FIRST_LOADER) return;
-    else if (warp < FIRST_ADDER) load_units(work, threadIdx.x - FIRST_LOADER * LANES);
-    else if (warp < PUBLISHER) add_units(work, warp - FIRST_ADDER);
-    else if (warp == PUBLISHER) publish_units(work);
-    else if (warp < FIRST_FOLDER) bundle_units(work, warp - FIRST_BUNDLER);
-    else if (warp < FIRST_SCANNER) fold_units(work, (warp - FIRST_FOLDER) / FOLDERS, (warp - FIRST_FOLDER) % FOLDERS);
-    else scan_units(work, warp - FIRST_SCANNER);
+    if (warp < FIRST_LOADER) return;
+    const int thread = static_cast<int>(threadIdx.x) - FIRST_LOADER * LANES, bundler = warp - FIRST_BUNDLER,
+              folder = warp - FIRST_FOLDER;
+    if (warp < FIRST_ADDER) visit_units(work, [&](const Visit& visit) { load_unit(work, visit, thread); });
+    else if (warp < PUBLISHER) visit_units(work, [&](const Visit& visit) { add_unit(visit, warp - FIRST_ADDER); });
+    else if (warp == PUBLISHER) visit_units(work, [&](const Visit& visit) { publish_unit(work, visit); });
+    else if (warp < FIRST_FOLDER) visit_units(work, [&](const Visit& visit) { bundle_unit(work, visit, bundler); });
+    else if (warp < FIRST_SCANNER) visit_units(work, [&](const Visit& visit) { fold_unit(work, visit, folder); });
+    else visit_units(work, [&](const Visit& visit) { scan_unit(work, visit, warp - FIRST_SCANNER); });
 }

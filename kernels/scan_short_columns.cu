@@ -63,12 +63,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_columns(const cha
     if (!exists) return;
     char* first = output + g.output_line.offset(line);
     if (INITIAL && span == 0) Target(output, first, g, line, 0).store_initial();
-    const Target target(output, first, g, line, count > 0 ? begin + INITIAL : 0);
+    Target target(output, first, g, line, count > 0 ? begin + INITIAL : 0);
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k >= count) continue;
-        Value result[VECTOR];
-        values.outputs_of(k, result);
-        target.store(k, result);
+        if (k < count) target.store(values.outputs_of(k));
+        target.advance();
     }
 }

@@ -72,13 +72,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_whole_columns(const cha
         if (left > SPAN_STEPS) ahead.load(Source(input, g, line, next), left - SPAN_STEPS);
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) above[v].scan(values, v, begin / SPAN_STEPS);
-        const Target target(output, first, g, line, begin + INITIAL);
+        Target target(output, first, g, line, begin + INITIAL);
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
-            if (!EVEN && k >= left) continue;
-            Value result[VECTOR];
-            values.outputs_of(k, result);
-            target.store(k, result);
+            if (EVEN || k < left) target.store(values.outputs_of(k));
+            target.advance();
         }
     }
 }

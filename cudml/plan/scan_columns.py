@@ -74,7 +74,8 @@ _ADDERS, _SCANNERS = 4, 8
 _NARROW_COLUMNS, _NARROW_ADDERS = 4, 8
 
 #: Two sets of folders, so that one waits while the other works; but where few blocks share a strip one is enough, and
-#: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two.
+#: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two,
+#: and int32 summed in int64 91.6 and 90.6; but int8 summed in int64 70 and 86.
 _FEW_BLOCKS = 4
 
 #: Units are prefetched where rows have no more bytes than this, so that units of neighbouring tickets are nearly one
@@ -83,10 +84,16 @@ _FEW_BLOCKS = 4
 #: by one (every second of 4096 columns: 95 %, not 89) or widened (int8 to int64: 87 %, not 86).
 _PREFETCHED_ROW_BYTES = 1024
 
-#: With so many blocks to a strip, from ... to, a few units of it are under way at a time, and digits of 3 bits save a
-#: hop: on an H200 (65536, 4096) float32 reaches 94 % of copy speed with them, 92 with 2 bits. With more blocks there is
-#: too much to read (16 columns reach 61 and 85 %), but for strips so narrow that many lanes read a column.
-_BLOCKS_OF_WIDE_DIGITS, _COLUMNS_OF_WIDE_DIGITS = (1, 5), 4
+#: With so many blocks to a strip, from ... to, digits of 3 bits save a hop: on an H200 (65536, 4096) float32 reaches 94
+#: % of copy speed with them and 92 with 2 bits, (1048576, 256) 92.6 and 92.0, (65536, 2048) int64 95.7 and 94.7, int8
+#: summed in int64 86 and 82. Not halves, of which units are longer (88 and 92), nor int32 summed in int64 (90.6 and
+#: 91.6). With more blocks there is too much to read, but for strips so narrow that many lanes read a column: of 16
+#: columns 88.9 and 84.4.
+_BLOCKS_OF_WIDE_DIGITS, _COLUMNS_OF_WIDE_DIGITS = (1, 20), 16
+
+#: Words that a lane of a folder reads at a time: where few blocks share a strip, (65536, 4096) float32 reaches 94.5 %
+#: of copy speed on an H200 with 7 and 94.4 with 14, which take 12 ms more to compile; (1048576, 256) 91.5 and 92.9.
+_READS, _FEW_READS = 14, 7
 
 #: Loaders by the bytes they copy at a time; 0: none, they load elements. More would take registers from the scanners.
 _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
@@ -106,6 +113,7 @@ class Columns:
     chunks: int
     unit_bits: int
     digit_bits: int
+    reads: int
     dense: bool
     input_turned: bool
     output_turned: bool
@@ -293,7 +301,7 @@ def _choose(case: _Case) -> Columns:
     span = case.span(vector, value_bytes)
     widened = not dense and _is_widened(case, size)
     chunks = _chunks(case, columns, size, span, widened)
-    units = math.ceil(work.length / (chunks * work.chunk))
+    units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, columns)
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     narrow = columns * size < 64 and size == case.output.dtype.itemsize
     exchange = dense and narrow and _contiguous_output(case)
@@ -302,14 +310,16 @@ def _choose(case: _Case) -> Columns:
         loaders *= 2
     adders = _NARROW_ADDERS if columns <= _NARROW_COLUMNS and size == case.output.dtype.itemsize else _ADDERS
     folders = math.ceil(columns / LANES)
-    sets = 1 if source.dtype.itemsize <= 2 and not widened and _blocks_of_strip(case, columns) <= _FEW_BLOCKS else 2
+    few_blocks = _blocks_of_strip(case, columns) <= _FEW_BLOCKS
+    sets = 1 if few_blocks and (source.dtype.itemsize == 4 if widened else source.dtype.itemsize <= 2) else 2
     chosen = Columns(
         columns=columns,
         vector=vector,
         span=span,
         chunks=chunks,
-        unit_bits=max(2, math.ceil((units - 1).bit_length() / 2) * 2),
-        digit_bits=_digit_bits(case, columns),
+        unit_bits=max(1, math.ceil((units - 1).bit_length() / digits)) * digits,
+        digit_bits=digits,
+        reads=_reads(case, columns, digits),
         dense=dense,
         input_turned=work.input_turned,
         output_turned=work.output_turned,
@@ -459,9 +469,16 @@ def _contiguous_output(case: _Case) -> bool:
 def _digit_bits(case: _Case, columns: int) -> int:
     """kernels/column_fold.cuh: DIGIT_BITS."""
     few, most = _BLOCKS_OF_WIDE_DIGITS
-    plain = case.source.dtype.itemsize >= 4 == case.accumulator and columns > LANES and not _is_shifted(case)
-    wide = plain and few <= _blocks_of_strip(case, columns) <= most
+    plain = case.accumulator <= 8 and case.output.dtype.itemsize >= 4 and columns >= LANES and not _is_shifted(case)
+    once_widened = case.source.dtype.itemsize == 4 and _is_widened(case, 4)
+    wide = plain and not once_widened and few <= _blocks_of_strip(case, columns) <= most
     return 3 if wide or columns <= _COLUMNS_OF_WIDE_DIGITS else 2
+
+
+def _reads(case: _Case, columns: int, digits: int) -> int:
+    """kernels/column_fold.cuh: READS."""
+    few = digits == 3 and (columns < LANES or _blocks_of_strip(case, columns) <= _FEW_BLOCKS)
+    return _FEW_READS if few else _READS
 
 
 def _prefetches(case: _Case) -> bool:

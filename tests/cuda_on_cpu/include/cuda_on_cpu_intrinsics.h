@@ -40,6 +40,11 @@ CUDA_ON_CPU_ADD(add_acq_rel, acquire_release)
 #undef CUDA_ON_CPU_STORE
 #undef CUDA_ON_CPU_ADD
 
+inline void load_relaxed_unless(unsigned upper, const unsigned long long* address, unsigned long long& word,
+                                cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    if (word >> 32 != upper) word = load_relaxed(address, where);
+}
+
 // Two accesses: the GPU promises no more.
 inline void load_relaxed_pair(const unsigned long long* address, unsigned long long (&word)[2],
                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
@@ -60,6 +65,10 @@ void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cud
 }
 inline void copy_async_beside(void* shared, const void* global,
                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::copy_async(shared, global, 16, where);
+}
+inline void copy_async_among(void* shared, const void* global,
+                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async(shared, global, 16, where);
 }
 inline void copy_async_commit(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
