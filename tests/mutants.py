@@ -572,7 +572,7 @@ MUTANTS = [
            "[-visit.stage.full.wait(visit.turn);-]\n#pragma unroll 1\n    for (int task = adder"),
     Mutant("unit published before it is summed", "scan_columns.cu", "columns in boxes", ALL,
            "[-stage.summed.wait(visit.turn);-]"),
-    Mutant("units read behind their successors", "scan_columns.cu", "columns in shifted rows", CHECKING,
+    Mutant("units read behind their successors", "scan_columns.cu", "columns of small digits", CHECKING,
            "[-if (LOAD == IN_BULK) fence_async_proxy();-]"),
     Mutant("bundle without its first unit", "column_fold.cuh", "columns of many blocks", ALL,
            "for (int i = [-0; i < OF_DIGIT; i++) prefix-]{+1; i < OF_DIGIT; i++) prefix+}"),
