@@ -207,6 +207,20 @@ struct Span {
 
     __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
 
+    // The columns of a step. ANYWHERE: which may begin at any element.
+    template <bool ANYWHERE> __device__ Pack<Staged, VECTOR> load_step(int step) const {
+        if constexpr (ANYWHERE) {
+            Pack<Staged, VECTOR> pack;
+#pragma unroll
+            for (int v = 0; v < VECTOR; v++) {
+                pack.element[v] = reinterpret_cast<const Staged*>(first + step * STRIDE)[v < existing ? v : 0];
+            }
+            return pack;
+        } else {
+            return *at(step);
+        }
+    }
+
     // All loads come before the first use.
     __device__ void load(Values& values) const {
         if constexpr (INPUT_TURNED) {
@@ -219,15 +233,7 @@ struct Span {
 #pragma unroll
             for (int i = 0; i < SPAN * VECTOR; i++) values.set_chunk<MIRRORED>(i / VECTOR, i % VECTOR, chunk[i / VECTOR][i % VECTOR]);
         } else {
-            values.load_whole([&](int k) {
-                if constexpr (!SHIFTED) return *at(k);
-                Pack<Staged, VECTOR> pack;
-#pragma unroll
-                for (int v = 0; v < VECTOR; v++) {
-                    pack.element[v] = reinterpret_cast<const Staged*>(first + k * STRIDE)[v < existing ? v : 0];
-                }
-                return pack;
-            });
+            values.load_whole([&](int k) { return load_step<SHIFTED>(k); });
         }
     }
 };

@@ -158,7 +158,9 @@ __device__ inline unsigned halves_max(unsigned a, unsigned b) {
 __device__ inline void await_launch_ahead() {
 #if __CUDA_ARCH__ >= 900
     constexpr unsigned FEW_BLOCKS = 66;
-    if (gridDim.x <= FEW_BLOCKS) asm volatile("griddepcontrol.launch_dependents;");
+    // A branch would cost (16384, 16384) floats, which take all registers that there are, 0.571 ms in place of 0.521.
+    asm volatile("{ .reg .pred few; setp.le.u32 few, %0, %1; @few griddepcontrol.launch_dependents; }"
+                 :: "r"(gridDim.x), "n"(FEW_BLOCKS));
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }

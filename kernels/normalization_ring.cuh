@@ -164,7 +164,7 @@ __device__ void await_emptied(const Work& work, int visit) {
 template <typename Pieces> __device__ void let_loads_pass(const Work& work, const Pieces& turn, int left) {
     if constexpr (2 * PIECE > STAGES) {
         Pieces next = turn;
-        next.advance();
+        next.move(1);
         const int last = next.visit(PIECE - 1);
         if (next.exists() && left >= last - STAGES) work.stage(last).full.wait(use_of(last));
     }

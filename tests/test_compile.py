@@ -59,6 +59,8 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
     for dtype in (F32, COMPLEX[0], INTEGERS[0]):
         yield plan(Scan("product", dtype, 1, reverse=True, exclusive=True), input=source, output=source)
     yield plan(Scan("sum", F32, 0, initial=True), input=source, output=dense((65, 512), F32))
+    flat = dense((4000, 100), F32)
+    yield plan(Scan("sum", F32, 1), input=flat, output=flat)
     tall, long, short = dense((9000, 64), F32), dense((300, 9001), F32), dense((64, 7), INTEGERS[0])
     yield plan(Scan("sum", F32, 0), input=tall, output=tall)
     yield plan(Scan("sum", INTEGERS[3], 1), input=short, output=dense((64, 7), INTEGERS[3]))
