@@ -61,6 +61,8 @@ __device__ void copy_piece(void* to, const void* from) {
     else copy_async<COPY_BYTES>(to, from);
 }
 
+// Loaders of single elements have the most to do, so that only for them all copies of a row are unrolled: every second of
+// 4096 columns took an H200 0.402 ms so, and 0.430 in rounds of 8.
 __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr bool USED = LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !SHIFTED;
     constexpr int ACROSS = USED ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
@@ -74,7 +76,12 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
 #pragma unroll 1
     for (int row = 0; row < ROWS; row++) {
         const int steps = unit.steps_of(row);
-        if (steps == ROW_STEPS) {
+        if (steps == ROW_STEPS && COPY_BYTES == SIZE) {
+#pragma unroll
+            for (int i = 0; i < ROW_STEPS; i += DOWN) copy_piece(to + i * PITCH, from + i * step);
+            to += ROW_STEPS * PITCH;
+            from += ROW_STEPS * step;
+        } else if (steps == ROW_STEPS) {
 #pragma unroll 8
             for (int i = 0; i < ROW_STEPS; i += DOWN) {
                 copy_piece(to, from);
