@@ -62,7 +62,7 @@ __device__ void copy_piece(void* to, const void* from) {
 }
 
 // Loaders of single elements have the most to do, so that only for them all copies of a row are unrolled: every second of
-// 4096 columns took an H200 0.402 ms so, and 0.430 in rounds of 8.
+// 4096 columns takes an H200 0.427 ms so, and 0.430 in rounds of 8.
 __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr bool USED = LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !SHIFTED;
     constexpr int ACROSS = USED ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
