@@ -53,18 +53,18 @@ def can_begin_early(device: int) -> bool:
 class EarlyLaunch:
     """A launch with its arguments, to be made on any stream by one thread at a time."""
 
-    __slots__ = ("_address", "_config", "_function", "_parameters")
+    __slots__ = ("_address", "_config", "_function", "_launch", "_parameters")
 
     def __init__(self, launch: Launch, function: int, parameters: int) -> None:
         """`function` and `parameters` as cuLaunchKernel takes them."""
         grid, block = (launch.grid, 1, 1), (launch.block, 1, 1)
         self._config = Config(*grid, *block, launch.shared_bytes, None, ctypes.addressof(_ATTRIBUTE), 1)
         self._address = ctypes.addressof(self._config)
-        self._function, self._parameters = function, parameters
+        self._function, self._parameters, self._launch = function, parameters, _launch_kernel_ex()
 
     def __call__(self, stream: int) -> None:
         self._config.stream = stream
-        status = _launch_kernel_ex()(self._address, self._function, self._parameters, None)
+        status = self._launch(self._address, self._function, self._parameters, None)
         if status:
             cupy_driver.check_status(status)
 

@@ -62,8 +62,9 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     """The launch for groups whose elements lie side by side; None where the GPU cannot hold one."""
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    gaps = _gaps(groups, elements) if device.compute_capability >= (9, 0) else 0
-    bulk = gaps > 0 or (device.compute_capability >= (9, 0) and _has_long_runs(groups, elements))
+    able = device.compute_capability >= (9, 0)
+    gaps = _gaps(groups, elements) if able else 0
+    bulk = gaps > 0 or (able and _has_long_runs(groups, elements))
     stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
     buffers = 0 if packed["OUTPUT_PACKED"] else _NORMALIZERS * LANES * groups.chunk * groups.widest
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
