@@ -7,10 +7,9 @@ are, without a copy and without waiting for the device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ _EXACT_OVERLAP_WORK: Any = 100_000
 """Bound for the exact overlap test, an NP-hard problem; real strides take a few steps. Past it, overlap is assumed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The memory that an array's elements take."""
 
     address: int

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Container, Hashable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
@@ -262,7 +261,7 @@ class Input(NamedTuple):
     def of(cls, number: int, source: Layout, output: Layout, in_place: bool, places: Sequence[int]) -> Input:
         low, high = (bound - source.address for bound in source.bounds)
         output_low, output_high = (bound - output.address for bound in output.bounds)
-        same = replace(source, address=output.address).is_same_view(output)
+        same = source._replace(address=output.address).is_same_view(output)
         return cls(number, output_low - high, output_high - low, in_place and same, places)
 
 

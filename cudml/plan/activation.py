@@ -6,7 +6,7 @@ defaults: the DML_ACTIVATION_*_OPERATOR_DESC pages and "Using fused operators fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Name of each activation and its parameters with DirectML's typical defaults. Where DirectML names none (linear,
 #: parametric softplus), the default is the one that does the least: linear(1, 0), parametric_softplus(1, 1).
@@ -31,8 +31,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(NamedTuple):
     """A fused activation: one of PARAMETERS by name, and the values of its parameters in their order there."""
 
     name: str

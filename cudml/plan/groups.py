@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,7 @@ ARRAYS = ("input", "output", "scale", "bias", "mean")
 MOMENTS = np.dtype((np.void, 24))
 
 
-@dataclass(frozen=True, slots=True)
-class JointAxes:
+class JointAxes(NamedTuple):
     """Some axes of all arrays, from the outermost to the innermost (kernels/normalization.cuh: struct Axes)."""
 
     sizes: tuple[int, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ VECTOR_BYTES = 16
 _INDEX32_LIMIT = 2**31 - 2**24
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayLayout:
+class ArrayLayout(NamedTuple):
     """An array without its contents."""
 
     shape: tuple[int, ...]
@@ -42,8 +41,7 @@ class ArrayLayout:
         return self.alignment % min(nbytes, VECTOR_BYTES) == 0 and all(stride % nbytes == 0 for stride in strides)
 
 
-@dataclass(frozen=True, slots=True)
-class Dims:
+class Dims(NamedTuple):
     """Sizes and byte strides of some axes, the form in which kernels get them (layout.cuh)."""
 
     sizes: tuple[int, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
@@ -57,8 +57,7 @@ _FEW_BLOCKS = 3.5
 _NARROW_ROW_BYTES = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """How columns are shared out: the constants of kernels/normalization_columns.cu."""
 
     vector: int
@@ -120,7 +119,7 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     if alone is not None:
         return alone
     chosen = _in_tiles(tiles, groups, device, *_TILES[False])
-    return replace(chosen, span=_span(_ONLY_SPAN_BYTES, vector, chunk)) if chosen.rounds == 1 else chosen
+    return chosen._replace(span=_span(_ONLY_SPAN_BYTES, vector, chunk)) if chosen.rounds == 1 else chosen
 
 
 def _in_tiles(
@@ -129,7 +128,7 @@ def _in_tiles(
     """Strips of so many bytes, that are cut into tiles of so many threads."""
     block = _block(spans, groups, threads, nbytes)
     rounds = rounds_of(groups, block.width * block.spans * block.steps, most_rounds, device)
-    return replace(block, rounds=rounds)
+    return block._replace(rounds=rounds)
 
 
 def _alone(spans: Columns, groups: Groups, device: DeviceProperties) -> Columns | None:
@@ -139,7 +138,7 @@ def _alone(spans: Columns, groups: Groups, device: DeviceProperties) -> Columns 
         rounds = power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
         enough = math.ceil(groups.count / block.width) >= LEAST_TILES * device.multiprocessors
         if enough and rounds <= _ALONE_ROUNDS and block.width <= threads:
-            return replace(block, rounds=rounds)
+            return block._replace(rounds=rounds)
     return None
 
 
@@ -147,7 +146,7 @@ def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns
     """So many threads that have a strip of so many bytes."""
     width = spans.vector * groups.source.dtype.itemsize
     across = min(max(1, nbytes // width), power_of_two(math.ceil(groups.count / spans.vector)))
-    return replace(spans, across=across, spans=max(1, threads // across))
+    return spans._replace(across=across, spans=max(1, threads // across))
 
 
 def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
@@ -160,7 +159,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
         chosen = Columns(vector, span, across, _CLUSTER_THREADS[whole_vectors] // across, 1, chunk)
-        chosen = replace(chosen, blocks=math.ceil(groups.length / chosen.tile))
+        chosen = chosen._replace(blocks=math.ceil(groups.length / chosen.tile))
         few = chosen.grid(groups) <= _FEW_BLOCKS * device.multiprocessors
         if chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width and (few or not whole_vectors):
             return chosen

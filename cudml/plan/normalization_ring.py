@@ -6,7 +6,7 @@ The blocks of the whole GPU hold a group, or a strip of neighbouring columns, un
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
@@ -30,8 +30,7 @@ _MOST_IDLE = 1 / 32
 _LEAST_BUSY = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(NamedTuple):
     """How an assembly line is manned and fed: the constants of kernels/normalization_ring.cuh."""
 
     columns: int
@@ -62,8 +61,7 @@ class Ring:
         return _blocks(cut, pieces, device) // pieces
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """How groups are bundled and cut: kernels/normalization_ring.cuh: struct Cut."""
 
     bundles: int
@@ -133,7 +131,7 @@ def plan_ring(
         Struct((cut.bundles, pieces, room, slots, cut.inner, cut.across), index),
     )
     launch = Launch(f"normalize_{kind}", blocks, ring.threads, arguments, shared_bytes, cooperative=True)
-    manned = {name.upper(): value for name, value in asdict(ring).items()}
+    manned = {name.upper(): value for name, value in ring._asdict().items()}
     narrow = {"INDEX": "int" if index.itemsize == 4 else "long long"}
     chosen = constants_of(**{**constants, **manned, **narrow})
     return Plan(f"normalization_{kind}.cu", chosen, (launch,), scratch_bytes=8 * words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
@@ -39,8 +39,7 @@ _MOST_OF_RING = 2 / 3
 _KNOWN_PIECES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Strips:
+class Strips(NamedTuple):
     """How strips are cut into pieces and units, of so many steps and bytes, and how many units fit a block."""
 
     cut: Cut

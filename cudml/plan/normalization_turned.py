@@ -32,7 +32,7 @@ _LEAST_TURNED, _LEAST_ELEMENTS = 16, 4096
 _LEAST_TILES = 3 / 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turned:
     """The axes of all arrays, those of tiles apart."""
 
@@ -153,7 +153,7 @@ def plan_turned(
     # No array has that name, so the address is null: what finds moments stores nothing else.
     moved: dict[Argument, Argument] = {Pointer("mean"): place, Pointer("output"): Pointer("nowhere")}
     found = tuple(
-        replace(launch, arguments=tuple(moved.get(argument, argument) for argument in launch.arguments))
+        launch._replace(arguments=tuple(moved.get(argument, argument) for argument in launch.arguments))
         for launch in statistics.launches
     )
     nbytes = place.offset + groups.count * MOMENTS.itemsize

@@ -13,40 +13,36 @@ ever run at the same time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(NamedTuple):
     """The address of an array of the call; null where the call has no array of that name."""
 
     array: str
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """An address inside the workspace."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scratch:
     """The address of the scratch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A NumPy scalar of the call by value; a zero of `dtype` where the call has an array of that name instead."""
 
     name: str
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(NamedTuple):
     """A C struct by value whose members are all of one type."""
 
     values: tuple[float, ...]
@@ -64,8 +60,7 @@ KERNELS = "KERNELS"
 Argument: TypeAlias = Pointer | Workspace | Scratch | Scalar | Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """One launch of a kernel on a one-dimensional grid."""
 
     kernel: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -112,8 +111,7 @@ _SHIFTED_HANDS = {True: (2, 8), False: (8, 4)}
 _SECTOR_BYTES = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """How an array is cut and an assembly line manned: the constants of kernels/scan_columns.cu."""
 
     columns: int
@@ -143,15 +141,14 @@ class Columns:
 
     @property
     def constants(self) -> _Constants:
-        return {name.upper(): value for name, value in asdict(self).items()}
+        return {name.upper(): value for name, value in self._asdict().items()}
 
     @property
     def threads(self) -> int:
         return LANES * (2 + self.loaders + self.adders + self.folders * (1 + self.folder_sets) + self.scanners)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(NamedTuple):
     """What the choices depend on."""
 
     work: Work
@@ -351,7 +348,7 @@ def _choose(case: _Case) -> Columns:
         scanners=min(scanners, _power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
-    return replace(chosen, stages=max(2, min(_MOST_STAGES, stages)))
+    return chosen._replace(stages=max(2, min(_MOST_STAGES, stages)))
 
 
 def _chunks(case: _Case, columns: int, size: int, span: int, widened: bool) -> int:

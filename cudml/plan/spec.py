@@ -6,8 +6,7 @@ plans are cached under them. Each class lists the names of the arrays that it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from cudml.plan.activation import Activation
 Operation: TypeAlias = Literal["sum", "product"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(NamedTuple):
     """Running sums or products along an axis.
 
     Arrays: `input`, `output`.
@@ -34,8 +32,7 @@ class Scan:
     """The output is longer by one along the axis and starts (in the order of traversal) with the identity."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentedScan:
+class SegmentedScan(NamedTuple):
     """Running sums or products that start afresh in every segment of a 1-D array.
 
     Arrays: `input`, `offsets`, `output`.
@@ -47,8 +44,7 @@ class SegmentedScan:
     exclusive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """Mean and variance over axes.
 
     Arrays: `input`, `mean`, `variance`; the results are C-contiguous and keep the reduced axes with size 1.
@@ -60,8 +56,7 @@ class Moments:
     """Subtracted from the number of elements in the variance's divisor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Normalization:
+class Normalization(NamedTuple):
     """activation(scale * (input - mean) / sqrt(variance + epsilon) + bias), the statistics taken over axes.
 
     Arrays: `input`, `output`; optional inputs `scale` and `bias`, which are broadcast to the input's shape
@@ -75,8 +70,7 @@ class Normalization:
     activation: Activation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Modulus:
+class Modulus(NamedTuple):
     """The remainder of a division truncated towards zero, with the dividend's sign.
 
     Arrays: `dividend`, `divisor`, `output`. The operands are broadcast to the output's shape; either may be a NumPy
