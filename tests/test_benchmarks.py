@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import chart, cub, device, host_chart, normalization, peers, requirements, run, scan
+from benchmarks import chart, cub, device, first_call, host_chart, normalization, peers, requirements, run, scan
 from benchmarks.case import READING, Case, filled
 from benchmarks.device import Gpu, Host
 from benchmarks.families import all_cases
@@ -338,3 +338,8 @@ class _Family:
 
 def _fail(*arguments: object, **options: object) -> None:
     raise RuntimeError("on purpose")
+
+
+@pytest.mark.parametrize("name", first_call.CASES)
+def test_first_calls_are_those_of_cases(name: str) -> None:
+    assert first_call.measure(name, dry_run=True) > 0
