@@ -242,12 +242,12 @@ __device__ void copy_by_copies(const Work& work, const Tile& tile, HardwareGate&
     full.arrive();
 }
 
-// Tickets take as long as memory. By then it may have found the tile that has the number of the block, whoever gets it.
+// The launch ahead takes a while to end, and tickets take as long as memory. By then it may have found the tile that has
+// the number of the block, whoever gets it. Of many launches in a row, 2^21 float32 take 0.0076 ms with this and 0.0083 ms
+// without, 2^24 0.0379 and 0.0387 ms.
 __device__ void prefetch_first_tile(const char* input, const Geometry& g) {
     const Tile tile = Tile::of(static_cast<Index>(blockIdx.x), g);
-    const char* from = input + g.input_line.offset(tile.line) + tile.lowest(g.length) * SIZE_IN;
-    const int lead = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
-    bulk_prefetch(from - lead, (lead + tile.count * static_cast<int>(SIZE_IN) + 15) / 16 * 16);
+    if (BULK && threadIdx.x == 2 * LANES) prefetch(input, g, tile.line, tile.lowest(g.length), tile.count);
 }
 
 // By one thread, as are the next two.
@@ -261,6 +261,7 @@ __device__ void take_tile(const Work& work, int visit, Index ticket) {
 // After the first visit that found no tile: markers and teams take turns, and find the end at visits of their own.
 __device__ void take_end(const Work& work, int visit, Index ticket) {
     constexpr int TURNS = MARKERS > TEAMS ? MARKERS : TEAMS;
+    let_next_launch_begin();
     work.tickets.prepare_next_launch(ticket);
     for (int k = 1; k < TURNS; k++) take_tile(work, visit + k, ticket);
 }
@@ -575,24 +576,27 @@ __device__ void open(Stage& stage) {
     stage.emptied.init(SCANNERS);
 }
 
+__device__ void open_gates(Stage (&stages)[STAGES], Gate& sampled) {
+    if (threadIdx.x != LANES) return;
+#pragma unroll 1
+    for (int i = 0; i < STAGES; i++) open(stages[i]);
+    if (MARKERS > 0) sampled.init(MARKERS);
+    if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
+}
+
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_stream(const char* input, char* output, const char* offsets, Word* control, Geometry g) {
-    await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
     __shared__ StagedChunk::Buffer buffers[OUTPUT_PACKED ? 1 : SCANNERS];
     __shared__ Samples samples;
     __shared__ Gate sampled;
     __shared__ Word first;
+    prefetch_first_tile(input, g);
+    open_gates(stages, sampled);
+    await_launch_ahead();
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == 0) first = Tickets::take_first(control);
-    if (BULK && threadIdx.x == 2 * LANES) prefetch_first_tile(input, g);
-    if (threadIdx.x == LANES) {
-#pragma unroll 1
-        for (int i = 0; i < STAGES; i++) open(stages[i]);
-        if (MARKERS > 0) sampled.init(MARKERS);
-        if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
-    }
     __syncthreads();
 
     const Work work = {input, output, g, stages, reinterpret_cast<char*>(dynamic_shared), {control, first, g.lines * g.tiles}};

@@ -31,6 +31,14 @@ struct Tile {
     __device__ Index lowest(Index length) const { return REVERSE ? length - begin - count : begin; }
 };
 
+// Has the second-level cache fetch elements of a line, of which number `lowest` comes first in memory.
+__device__ void prefetch(const char* input, const Geometry& g, int line, Index lowest, int count) {
+    if (!INPUT_DENSE || count <= 0) return;
+    const char* from = input + g.input_line.offset(line) + lowest * SIZE_IN;
+    const int lead = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
+    bulk_prefetch(from - lead, (lead + count * static_cast<int>(SIZE_IN) + 15) / 16 * 16);
+}
+
 // What has been folded of a line: its groups before that of the present tile. By all lanes of a warp.
 struct Fold {
     int line;
