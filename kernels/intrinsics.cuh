@@ -151,21 +151,26 @@ __device__ inline unsigned halves_max(unsigned a, unsigned b) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Launches that begin early (cudml/cuda/early.py), from compute capability 9.0 on.
 
-// In every kernel that is launched so: waits until what was launched before is done and all that it wrote can be read.
-// Before that a kernel may set up shared memory, and prefetch what it is about to read: the second-level cache holds
-// what is current, whoever writes it meanwhile.
-//
-// A launch of few blocks lets the next one begin, and wait, at once: an H200 normalizes (64, 1024) floats
-// in 1.18 us so, in 1.29 without that, and in 1.55 if no launch begins early. Of 128 blocks the next one's are in the
-// way, and of more each takes 0.5 ns for it.
+// Waits until what was launched before is done and all that it wrote can be read. Before that a kernel may set up shared
+// memory, and prefetch what it is about to read: the second-level cache holds what is current, whoever writes it
+// meanwhile.
+__device__ inline void await_launch_ahead_alone() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// In every kernel that is launched so, unless it sees to the next launch itself. A launch of few blocks lets that begin,
+// and wait, at once: an H200 normalizes (64, 1024) floats in 1.18 us so, in 1.29 without that, and in 1.55 if no launch
+// begins early. Of 128 blocks the next one's are in the way, and of more each takes 0.5 ns for it.
 __device__ inline void await_launch_ahead() {
 #if __CUDA_ARCH__ >= 900
     constexpr unsigned FEW_BLOCKS = 66;
     // A branch would cost (16384, 16384) floats, which take all registers that there are, 0.571 ms in place of 0.521.
     asm volatile("{ .reg .pred few; setp.le.u32 few, %0, %1; @few griddepcontrol.launch_dependents; }"
                  :: "r"(gridDim.x), "n"(FEW_BLOCKS));
-    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+    await_launch_ahead_alone();
 }
 
 // Lets the next launch begin, and wait, once all blocks have come here or are done: where it has something to do before

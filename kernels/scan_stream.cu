@@ -27,6 +27,7 @@
 //                   way, the aggregates that folders ask for come later
 //     WIDENED       1: rows are those of widened_rows.cuh
 //     BY_LINES      1: rows that do not lie in whole chunks are stored by lines of the cache; only dense outputs
+//     IN_PIECES     1: whole rows are stored 16 bytes at a time, which are less than a chunk of outputs
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
 #include "samples.cuh"
@@ -396,16 +397,36 @@ struct SpreadRows {
         return REVERSE ? LANES - 1 - lane : lane;
     }
 
+    // A whole row whose pieces of 16 bytes lie at multiples of that. 2^27 int32 summed in int64 take 0.406 ms with this,
+    // and 0.410 ms by elements.
+    __device__ void store_pieces(const Line& line, Index first) {
+        constexpr int PIECE = 16 / SIZE_OUT;
+        char* to = line.output + (REVERSE ? line.length - first - ROW : first) * SIZE_OUT;
+#pragma unroll
+        for (int k = 0; k < ROW; k += LANES * PIECE) {
+            const int i = k + lane_index() * PIECE;
+            const auto& from = *reinterpret_cast<const Pack<Value, PIECE>*>(&buffer.element(REVERSE ? ROW - PIECE - i : i));
+            Pack<Output, PIECE> pack;
+#pragma unroll
+            for (int j = 0; j < PIECE; j++) pack.element[j] = convert<Output>(from.element[REVERSE ? PIECE - 1 - j : j]);
+            *reinterpret_cast<Pack<Output, PIECE>*>(to + i * SIZE_OUT) = pack;
+        }
+    }
+
     // The rows that begin with element `first` of the line. Three lines of 67108865 float32 take 0.423 ms where 32 lanes
     // store to one line of the cache, and 0.430 ms where they store to two.
     __device__ void store(const Line& line, const Geometry& g, Index first) {
         constexpr int COUNT = ROWS_AT_ONCE * ROW;
         const int left = up_to(line.length - first, COUNT), idle = idle_lanes(line, first);
         __syncwarp();
+        if (IN_PIECES && left == ROW) {
+            store_pieces(line, first);
+        } else {
 #pragma unroll
-        for (int k = 0; k <= (BY_LINES ? COUNT : COUNT - LANES); k += LANES) {
-            const int i = k + lane_index() - idle;
-            if (i >= 0 && i < left) ::store(line, g, first + i + INITIAL, buffer.element(i));
+            for (int k = 0; k <= (BY_LINES ? COUNT : COUNT - LANES); k += LANES) {
+                const int i = k + lane_index() - idle;
+                if (i >= 0 && i < left) ::store(line, g, first + i + INITIAL, buffer.element(i));
+            }
         }
         __syncwarp();
     }

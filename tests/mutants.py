@@ -475,6 +475,10 @@ MUTANTS = [
     Mutant("samples used before all are there", "scan_stream.cu", "many segments over tiles", INTERLEAVED,
            "[-sampled.wait(0);-]"),
     # Scans of long lines: the assembly line
+    Mutant("piece stored forwards in a reverse scan", "scan_stream.cu", "long rows of ints, backwards", ALL,
+           "from.element[REVERSE ? [-PIECE - 1 - -]j : j]"),
+    Mutant("row that a line ends in stored whole", "scan_stream.cu", "long rows of ints, backwards", ALL,
+           "if (IN_PIECES[- && left == ROW-]) {"),
     Mutant("tile scanned before it is folded", "scan_stream.cu", "long rows", ALL,
            "[-stage.folded.wait(turn(visit));-]"),
     Mutant("rows published before they are summed", "scan_stream.cu", "long rows", ALL,

@@ -286,6 +286,8 @@ LONG_ROWS = [
     scan("long rows of bytes", (1, 100_001), np.int8),
     scan("long rows of bytes summed in int64", (1, 50_001), np.int64, stored=np.int8),
     scan("long rows of shorts summed in int64", (2, 50_006), np.int64, stored=np.uint16, reverse=True, exclusive=True),
+    scan("long rows of ints", (2, 17_003), np.int64, stored=np.int32),
+    scan("long rows of ints, backwards", (2, 17_002), np.int64, stored=np.int32, reverse=True),
     scan(
         "long rows shifted by a byte", (2, 9000), np.int32, pattern="offset by a byte", out_pattern="offset by a byte"
     ),
@@ -315,6 +317,8 @@ LINKED_TILES = [
     scan("linked tiles in place", (1, 4501), np.int64, out_pattern="same"),
     scan("linked tiles of bytes", (1, 70_001), np.int8),
     scan("linked groups of tiles", (1, 33 * 2048 + 700), np.complex128, device=MANY_BLOCKS),
+    scan("more linked tiles than run", (1, 34 * 2048), np.complex128, device=MANY_BLOCKS),
+    scan("more linked parts than run", (1, 4 * 8192), np.int32, out_pattern="same", device=PARTS_GPU),
     scan("linked parts", (1, 2 * 2048 - 5), np.complex128, device=PARTS_GPU),
     scan("linked parts of products", (1, 3 * 2048 - 5), np.complex128, operation="product", device=PARTS_GPU),
     scan("linked parts backwards", (1, 9000), np.int32, reverse=True, device=PARTS_GPU),

@@ -290,16 +290,21 @@ def test_lines_that_begin_anywhere_are_stored_by_lines_of_the_cache(dtype, lengt
     assert (constants(plan)["BY_LINES"], constants(plan)["SCANNERS"]) == (by_lines, scanners)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "reverse", "length", "in_pieces"),
+    [("int64", False, 1 << 22, "1"), ("int64", True, 1 << 22, "1"), ("int64", True, (1 << 22) + 1, "0"),
+     ("int32", False, 1 << 22, "0")],
+)  # fmt: skip
+def test_sums_in_more_bytes_than_a_chunk_has_are_stored_in_pieces(dtype, reverse, length, in_pieces):
+    source, output = layout((length,), "int32"), layout((length,), dtype)
+    plan = make_plan(Scan("sum", output.dtype, 0, reverse=reverse), {"input": source, "output": output})
+    assert constants(plan)["IN_PIECES"] == in_pieces
+
+
 @pytest.mark.parametrize(("tiles", "parts"), [(2, 4), (16, 4), (17, 2), (33, 2), (34, 1), (132, 1)])
 def test_few_tiles_are_shared_by_blocks(tiles, parts):
     launch = scan((8192 * tiles,)).launches[0]
-    assert (launch.grid, launch.cooperative) == (tiles * parts, True)
-
-
-def test_blocks_that_cannot_wait_for_each_other_take_tickets():
-    array = layout((20_000,))
-    alone = make_plan(Scan("sum", F32, 0), {"input": array, "output": array}, H200._replace(cooperative_launch=False))
-    assert kernels(alone) == ["scan_stream"]
+    assert (launch.grid, launch.early, launch.cooperative) == (tiles * parts, True, False)
 
 
 def test_strips_have_fewer_columns_where_many_blocks_share_one():

@@ -65,7 +65,8 @@ _FLAT_ROWS = 2
 #: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
 #: 2^29 float16 reaches 86 % with the first, 97 % with the second; segments of 16 elements 82 and 89 % with the last and
 #: the third. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 % with 8 and 16
-#: scanners, int32 93 and 94 %. Three lines of 67108865 float32, which begin at any address, take 0.458 and 0.418 ms.
+#: scanners, int32 the same with both. Three lines of 67108865 float32, which begin at any address, take 0.458 and
+#: 0.418 ms.
 _HANDS = {
     "plain": (4, 8),
     "shifted": (4, 16),
@@ -319,7 +320,7 @@ def _plan_rows(
     device: DeviceProperties,
 ) -> Plan:
     if work.tiles > 1:
-        if work.lines * work.tiles <= min(device.multiprocessors, _MOST_LINKED) and device.cooperative_launch:
+        if work.lines * work.tiles <= min(device.multiprocessors, _MOST_LINKED):
             return _plan_linked_tiles(spec, constants, work, device)
         return _plan_stream(spec, arrays, constants, work, device)
     chunks = math.ceil(work.length / work.chunk)
@@ -383,7 +384,7 @@ def _plan_linked_tiles(spec: Scan | SegmentedScan, constants: _Constants, work: 
     parts, (warps, rows) = next(share for share in LINKED_SHARES if tiles * share[0] <= most)
     shares = {"WARPS": warps, "ROWS": rows, "GROUPS": 1}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
-    launch = Launch("scan_linked", tiles * parts, warps * LANES, arguments, cooperative=True)
+    launch = Launch("scan_linked", tiles * parts, warps * LANES, arguments, early=True)
     scratch_bytes = _scratch_bytes(spec, work, parts * _LINKED_COPIES)
     return Plan("scan_linked.cu", constants_of(**constants, **shares), (launch,), scratch_bytes=scratch_bytes)
 
@@ -433,6 +434,7 @@ def _plan_stream(
         "SCANNERS": scanners,
         "WIDENED": widened,
         "BY_LINES": by_lines,
+        "IN_PIECES": arrays["output"].dtype == spec.dtype and _in_pieces(spec, arrays, constants, work),
     }
     takers = int(load == BY_ELEMENTS)
     warps = takers + manned["TEAMS"] * loaders + manned["MARKERS"] + adders + 2 + scanners
@@ -450,7 +452,7 @@ def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: in
         return "plain"
     if spec.dtype.name in _HALVES:
         return "halves"
-    if spec.dtype.kind in "iu" and staged < spec.dtype.itemsize:
+    if spec.dtype.kind in "iu" and staged < min(4, spec.dtype.itemsize):
         return "widened"
     return "plain" if packed or staged < 4 else "shifted"
 
@@ -495,15 +497,21 @@ def _is_widened(
 
     On an H200 2^28 int8 take 0.646 ms without this and 0.624 ms with it.
     """
-    source, output = arrays["input"], arrays["output"]
+    source = arrays["input"]
     small = source.dtype.kind in "biu" and spec.dtype.kind in "iu" and source.dtype.itemsize <= 2 < spec.dtype.itemsize
     if not small or spec.operation != "sum" or work.segmented or constants["INITIAL"]:
         return False
     if load == IN_BULK and not constants["INPUT_PACKED"]:
         return False
+    return _in_pieces(spec, arrays, constants, work)
+
+
+def _in_pieces(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], constants: _Constants, work: Work) -> bool:
+    """Whether outputs of a chunk lie in more than one whole piece of 16 bytes."""
+    output = arrays["output"]
     ends_on_piece = not spec.reverse or work.length * output.dtype.itemsize % VECTOR_BYTES == 0
     in_pieces = bool(constants["OUTPUT_DENSE"]) and ends_on_piece and output.divides(VECTOR_BYTES, work.line_axes)
-    return in_pieces and work.chunk * output.dtype.itemsize > VECTOR_BYTES
+    return in_pieces and not constants["INITIAL"] and work.chunk * output.dtype.itemsize > VECTOR_BYTES
 
 
 def _row_buffer_bytes(work: Work, size: int) -> int:
