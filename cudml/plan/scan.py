@@ -40,7 +40,7 @@ LINE_SHARES = (
 _RESIDENT_THREADS = 1536
 
 #: kernels/scan_linked.cu: MOST_GROUPS, each of 32 tiles.
-_MOST_LINKED = 256
+_MOST_LINKED = 192
 
 #: kernels/scan_linked.cu: COPIES.
 _LINKED_COPIES = 8
