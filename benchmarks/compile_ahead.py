@@ -21,6 +21,7 @@ from benchmarks.case import Case, Family
 from benchmarks.families import FAMILIES
 from cudml.backend import register
 from cudml.cuda.cache import cubin_path
+from cudml.cuda.compiler import architecture_of_capability
 from cudml.plan import make_plan
 from cudml.plan.layout import ArrayLayout, alignment_of
 from cudml.plan.spec import Spec
@@ -106,7 +107,7 @@ def main(capability: str, text: str = "") -> None:
     start = time.monotonic()
     kernels = kernels_of((family, case) for family in FAMILIES.values() for case in family.CASES if case.matches(text))
     planned = time.monotonic()
-    compile_all(kernels, f"sm_{capability}")
+    compile_all(kernels, architecture_of_capability(*divmod(int(capability), 10)))
     print(f"{len(kernels)} kernels, planned in {planned - start:.0f} s, compiled in {time.monotonic() - planned:.0f} s")
 
 

@@ -389,6 +389,20 @@ __device__ inline void bulk_prefetch(const void* global, unsigned bytes) {
 #endif
 }
 
+// From here on each thread of this group of four warps, by all of them, has so many registers, a multiple of 8: `leave`
+// gives some up, `take` waits until there are enough. Only what is compiled for compute capability 9.0 and no other
+// (sm_90a) knows this; elsewhere all keep theirs.
+template <int COUNT> __device__ void take_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+template <int COUNT> __device__ void leave_registers() {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+
 // Barriers of a cluster's blocks, which also make what was written before visible after; compute capability 9.0.
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 

@@ -12,6 +12,8 @@
 //     GAPS        bytes, a multiple of 16, that the gaps between a unit's runs take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
 //     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
+//     NORMALIZER_REGISTERS, OTHER_REGISTERS   of a thread of the normalizers, who need more, and of the others; 0: as
+//                      the compiler shares them out
 //     OF_UNITS    1: scale and bias of chunks are the same for a whole unit
 //     PUBLISHERS  1: a warp publishes the sums of pieces; 0: the folder does, if a block has no two pieces of a group
 //     FOLDED      pieces whose sums a folder loads at a time, a power of two from 16 on
@@ -34,6 +36,8 @@ constexpr int FIRST_ADDER = LOADERS, PUBLISHER = FIRST_ADDER + ADDERS, FIRST_FOL
 constexpr int GATES = DRAWN > 0 && KNOWN > STAGES ? KNOWN : STAGES;  // of each kind, at the most
 
 static_assert(COLUMNS == 1, "a bundle is a group");
+static_assert(NORMALIZER_REGISTERS == 0 || (FIRST_NORMALIZER % 4 == 0 && NORMALIZERS % 4 == 0),
+              "registers are those of four warps");
 static_assert(GATES <= LANES, "a warp opens all gates");
 static_assert(FOLDERS * PIECE <= STAGES, "none may be a use of a stage ahead");
 static_assert(HELD < PIECE, "the last stage of a piece stays until the folder has seen it");
@@ -165,8 +169,9 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, const Array
 }
 
 // Units that the copy engine loads at a time. More get in each other's way: for 64 x 256 x 128 x 128 floats over 1, 2, 3
-// an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less.
-constexpr int IN_FLIGHT = STAGES < 3 ? STAGES : 3;
+// an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less. With scale and bias of every element it needs
+// 0.650 ms with three, 0.622 with two and 0.719 with one.
+constexpr int BEST_IN_FLIGHT = OPERANDS_KEPT > 0 ? 2 : 3, IN_FLIGHT = STAGES < BEST_IN_FLIGHT ? STAGES : BEST_IN_FLIGHT;
 
 __device__ void await_loaded(const Work& work, int visit) {
     if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
@@ -430,7 +435,8 @@ struct RowOperands {
 };
 
 // Where every group reads scale and bias of all its elements again, they are more than the second-level cache holds
-// beside what streams through it: 64 groups of 16 MiB take an H200 0.86 ms if none of 8 units is kept, 0.68 if 2 are.
+// beside what streams through it: 64 groups of 16 MiB take an H200 0.86 ms if none of 8 units is kept, 0.66 if 2 are,
+// and 0.62 if 4 are, for which the other warps hand registers over.
 struct KeptOperands {
     Operands<CHUNK> row[OPERANDS_KEPT > 0 ? OPERANDS_KEPT : 1][ROUNDS][AT_ONCE];
 
@@ -529,6 +535,10 @@ struct HeldUnits {
     }
 };
 
+// What waits for scale and bias asks for stores slowly enough: 64 groups of 16 MiB take an H200 0.664 ms, and 0.675 if
+// loads are let pass.
+constexpr bool LOADS_PASS = 2 * PIECE > STAGES + HELD && OPERANDS_KEPT == 0;
+
 __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf& turn, const Arrays& group, int i,
                                int begin, const HeldUnits& held, const KeptOperands& kept, RowOperands& operands) {
     const Unit unit = work.unit(turn, i);
@@ -545,7 +555,7 @@ __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf
             held.give(i, k, rows);
         } else {
             if (k == 0) stage.full.wait(use_of(unit.visit));  // known by now; this wait shows what the copies wrote
-            if (k == 0 && 2 * PIECE > STAGES + HELD) let_loads_pass(work, turn, unit.visit - 1);
+            if (k == 0 && LOADS_PASS) let_loads_pass(work, turn, unit.visit - 1);
             take_rows(work, group, unit, first, rows);
             if (k == ROUNDS - 1) leave(stage);  // the stage need not wait for stores
         }
@@ -594,9 +604,14 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
                        input == output};
     if (DRAWN > 0 && threadIdx.x == 0) team.draw_first();
     const TurnOf turn(team);
+    if (warp >= FIRST_NORMALIZER) {
+        if constexpr (NORMALIZER_REGISTERS > 0) take_registers<NORMALIZER_REGISTERS>();
+        normalize_units(work, turn, warp - FIRST_NORMALIZER);
+        return;
+    }
+    if constexpr (OTHER_REGISTERS > 0) leave_registers<OTHER_REGISTERS>();
     if (warp < FIRST_ADDER) load_units(work, turn, team);
     else if (warp < PUBLISHER) add_units(work, turn, parts, warp - FIRST_ADDER);
     else if (warp < FIRST_FOLDER) publish_pieces(work, turn, parts);
-    else if (warp < FIRST_NORMALIZER) fold_groups(work, turn, parts, warp - FIRST_FOLDER);
-    else normalize_units(work, turn, warp - FIRST_NORMALIZER);
+    else fold_groups(work, turn, parts, warp - FIRST_FOLDER);
 }

@@ -616,6 +616,7 @@ STREAMS = [
     affine("batch norm of halves with one piece for each block", (20, 4, 2000), "batch_norm", FIVE_BLOCKS, np.float16),
     affine("layer norm in a stream", (2, 20_000), "layer_norm"),
     affine("layer norm that keeps scale and bias", (3, 90_000), "layer_norm"),
+    affine("layer norm of whole units that keeps more of them", (3, 98_304), "layer_norm"),
 ]
 
 STRIPS = [

@@ -21,9 +21,9 @@ from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 #: For this one all variants are compiled, and for one of the others each: a minute for all of one architecture.
-FASTEST = "sm_90"
+FASTEST = "sm_90a"
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
 FLOATS = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(np.float64)]
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
@@ -36,7 +36,7 @@ def dense(shape: tuple[int, ...], dtype: np.dtype) -> ArrayLayout:
 
 def device_of(architecture: str) -> DeviceProperties:
     """A GPU of the architecture, with the threads and the shared memory that CUDA documents."""
-    major, minor = divmod(int(architecture.removeprefix("sm_")), 10)
+    major, minor = divmod(int(architecture.removeprefix("sm_").removesuffix("a")), 10)
     kilobytes = {(7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 9): 99, (12, 0): 99}.get((major, minor), 227)
     threads = {(7, 5): 1024, (8, 6): 1536, (8, 9): 1536, (12, 0): 1536}.get((major, minor), 2048)
     return H200._replace(
@@ -211,6 +211,19 @@ def test_kernels_wait_before_anything_else_if_they_are_launched_early():
             begin = rf"\b{launch.kernel}\([^{{}}]*\) {{\n{allowed}    await_launch_ahead(_alone)?\(\);\n"
             waits = re.search(begin, text) is not None
             assert waits == launch.early, str(launch)
+
+
+def test_kernels_begin_with_the_registers_that_their_warps_share():
+    row, many = ArrayLayout((64, 1 << 22), (0, 4), F32, 16), dense((64, 1 << 22), F32)
+    arrays = {"input": many, "output": many, "scale": row, "bias": row}
+    plan = make_plan(Normalization((1,)), arrays)
+    constants, (launch,) = dict(plan.constants), plan.launches
+    normalizers = 32 * int(constants["NORMALIZERS"])
+    others = launch.block - normalizers
+    wanted = normalizers * int(constants["NORMALIZER_REGISTERS"]) + others * int(constants["OTHER_REGISTERS"])
+    cubin, _ = compile_cubin(plan.source, plan.constants, "sm_90a")
+    (registers,) = re.findall(rb"\x04\x2f\x08\x00.{4}(.{4})", cubin, re.DOTALL)  # in .nv.info: of the kernel
+    assert 0 < wanted <= launch.block * int.from_bytes(registers, "little")
 
 
 def test_only_kernels_that_are_launched_are_compiled():

@@ -25,8 +25,14 @@ class CompileError(RuntimeError):
     """A kernel did not compile; the message holds the compiler's log."""
 
 
+def architecture_of_capability(major: int, minor: int) -> str:
+    """What kernels are compiled for on GPUs of a compute capability, as in "sm_80"; for 9.0 with what it alone can do
+    (kernels/intrinsics.cuh: take_registers)."""
+    return "sm_90a" if (major, minor) == (9, 0) else f"sm_{major}{minor}"
+
+
 def compile_options(constants: Constants, architecture: str) -> tuple[str, ...]:
-    """All options of a compilation. `architecture` is like "sm_90"."""
+    """All options of a compilation. `architecture` is like "sm_90a"."""
     return (f"-arch={architecture}", *OPTIONS, *(f"-D{name}={value}" for name, value in constants))
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import cupy
 from cupy.cuda import runtime
 
+from cudml.cuda.compiler import architecture_of_capability
 from cudml.plan.device import DeviceProperties
 
 
@@ -28,6 +29,5 @@ def properties_of(device: int) -> DeviceProperties:
 
 @cache
 def architecture_of(device: int) -> str:
-    """What kernels are compiled for, as in "sm_90"."""
-    major, minor = properties_of(device).compute_capability
-    return f"sm_{major}{minor}"
+    """What kernels are compiled for, as in "sm_80"."""
+    return architecture_of_capability(*properties_of(device).compute_capability)

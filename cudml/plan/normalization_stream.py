@@ -6,7 +6,7 @@ import math
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_ring import GATES_BYTES, UNIT_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
 from cudml.plan.normalization_steps import SUMS_BYTES
 from cudml.plan.plan import Plan
@@ -46,8 +46,12 @@ _LEAST_FOLDED, _MOST_FOLDED = 16, 128
 _MOST_HELD = 2
 
 #: Units whose scale and bias stay in registers, of pieces of so many: there are enough for that if warps are no more
-#: than 12, so folders publish. Of smaller pieces that costs more than it saves.
-_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 8
+#: than 12, so folders publish. Of smaller pieces that costs more than it saves. Where normalizers take registers from
+#: the other four warps, there are enough for twice as many units: (64, 4194304) floats take 0.620 ms in place of 0.660.
+_OPERANDS_KEPT, _MORE_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 4, 8
+
+#: The only GPUs that do that, and registers of a thread of the normalizers and of the others: all that there are.
+_SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 216, 72
 
 #: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
 #: folders keep up with, larger ones are longer in the ring. 64 x 256 x 128 x 128 floats over 0, 2, 3 take 0.556 ms, and
@@ -75,6 +79,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         return None
     pieces = math.ceil(cut.units / ring.piece)
     folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
+    ends = 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0
     constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **packed,
@@ -82,9 +87,9 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "ONE_RUN": groups.is_one_run,
         "GAPS": gaps,
         "UNIT_ROWS": _UNIT_ROWS,
-        "ENDS": 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0,
+        "ENDS": ends,
         "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.has_own_operands,
-        "OPERANDS_KEPT": 0 if ring.publishers else _OPERANDS_KEPT,
+        **_kept(groups, ring, ends == 0, device),
         "OPERANDS_AGAIN": groups.has_own_operands and ring.piece > 1,
         "FOLDED": folded,
         "FOLDS": math.ceil(pieces / folded),
@@ -92,6 +97,21 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
     return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
+
+
+def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:
+    """Units whose scale and bias stay in registers, and who has how many of these. The code for parts of units and for
+    halves needs more itself, and so do wider scales and biases."""
+    size = groups.source.dtype.itemsize
+    operands = (groups.arrays.get(name) for name in ("scale", "bias"))
+    narrow = all(array.dtype.itemsize <= size for array in operands if isinstance(array, ArrayLayout))
+    keeps = not ring.publishers
+    shares = device.compute_capability == _SHARES_REGISTERS and whole and size > 2 and narrow
+    return {
+        "OPERANDS_KEPT": (_MORE_OPERANDS_KEPT if shares else _OPERANDS_KEPT) if keeps else 0,
+        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if keeps and shares else 0,
+        "OTHER_REGISTERS": _OTHER_REGISTERS if keeps and shares else 0,
+    }
 
 
 def _drawn(teams: int) -> int:

@@ -185,6 +185,9 @@ inline void cluster_wait(cuda_on_cpu::Where where = cuda_on_cpu::Where::current(
     cuda_on_cpu::wait_for_cluster(where);
 }
 inline unsigned cluster_rank() { return cuda_on_cpu::cluster_rank(); }
+
+template <int COUNT> void take_registers() {}
+template <int COUNT> void leave_registers() {}
 inline unsigned cluster_size() { return cuda_on_cpu::cluster_size(); }
 template <typename T>
 T* map_shared(T* shared, unsigned rank, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
