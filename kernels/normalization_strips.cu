@@ -97,10 +97,10 @@ struct Piece {
 // add nothing: x - shift is 0, unless the first is not finite, and then the sums are not either. Columns that do not
 // exist become copies of others, so that nobody reads what was never written.
 
-// Units that are loaded at a time. Where two pieces are more than a ring, all blocks wait for the last units of the next
-// one while they store this one, and for longer the more units are asked for at once: (65536, 4096) floats take an H200
-// 0.627 ms with 4 units of 8192 bytes, 0.633 with 5, 0.658 with 3, and 0.684 where nothing but the ring holds loaders
-// back. Smaller pieces are loaded early enough: a limit costs them up to 2 %.
+// Units that are loaded at a time. Where two pieces are more than a ring, all blocks wait for the last units of the
+// next one while they store this one, and for longer the more units are asked for at once: (65536, 4096) floats take an
+// H200 0.627 ms with 4 units of 8192 bytes, 0.633 with 5, 0.658 with 3, and 0.684 where nothing but the ring holds
+// loaders back. Smaller pieces are loaded early enough: a limit costs them up to 2 %.
 constexpr int IN_FLIGHT = 2 * PIECE > STAGES ? 4 : STAGES;
 
 __device__ void await_turn_to_load(const Work& work, int visit) {
