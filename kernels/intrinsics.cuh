@@ -380,6 +380,23 @@ __device__ inline void bulk_load_once(void* shared, const void* global, unsigned
         : "memory");
 }
 
+// Copies from shared to global memory, in groups of the thread that begins them. Addresses and sizes are multiples of 16.
+__device__ inline void bulk_store(void* global, const void* shared, unsigned bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(global)),
+                 "r"(shared_address(shared)), "r"(bytes)
+                 : "memory");
+}
+
+// Makes a group of those begun since the last one; and waits until all but the last PENDING groups are done, or have
+// read what they copy.
+__device__ inline void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int PENDING> __device__ inline void bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+template <int PENDING> __device__ inline void bulk_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
 // Has the second-level cache fetch what is loaded soon. Address and size are multiples of 16 bytes. Before 9.0 it does
 // nothing.
 __device__ inline void bulk_prefetch(const void* global, unsigned bytes) {

@@ -357,6 +357,16 @@ WHOLE_COLUMNS = [
     scan("whole columns of every second", (150, 199), np.int64, axis=0, pattern="every second", device=ONE_TEAM),
 ]
 
+TWO_BLOCKS = SMALL_GPU._replace(multiprocessors=2)
+
+COLUMNS_IN_STEP = [
+    scan("columns in step", (131, 4112), np.float32, axis=0, device=TWO_BLOCKS),
+    scan("columns in step, backwards", (67, 4228), np.int64, axis=0, reverse=True, exclusive=True, device=TWO_BLOCKS),
+    scan("columns in step in place", (69, 2052), np.float64, axis=0, out_pattern="same", device=TWO_BLOCKS),
+    scan("columns in step, initial value", (68, 2048), np.int64, axis=0, include_initial=True, device=TWO_BLOCKS),
+    scan("columns in step of products", (69, 1020), np.complex128, axis=0, operation="product", device=TWO_BLOCKS),
+]
+
 SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
 FIVE_BLOCKS = SMALL_GPU._replace(multiprocessors=5)
 
@@ -935,6 +945,7 @@ CALLS: list[Call] = [
     *SEGMENTED,
     *SHORT_COLUMNS,
     *WHOLE_COLUMNS,
+    *COLUMNS_IN_STEP,
     *COLUMNS,
     *SMALL_GROUPS,
     *SMALL_COLUMNS,

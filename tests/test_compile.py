@@ -73,6 +73,10 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
     for dtype, even in itertools.product((F32, FLOATS[0], FLOATS[3], COMPLEX[1]), (False, True)):
         many = dense((320 if even else 301, 2000), dtype)
         yield make_plan(Scan("sum", dtype, 0, reverse=even), {"input": many, "output": many}, few)
+    for dtype, forward in itertools.product((F32, INTEGERS[3], COMPLEX[1]), (False, True)):
+        wide = dense((300, 16_384 // dtype.itemsize), dtype)
+        spec = Scan("sum", dtype, 0, reverse=not forward, exclusive=not forward)
+        yield make_plan(spec, {"input": wide, "output": wide}, few)
     shifted = dense((9000, 65), F32)
     yield plan(Scan("sum", F32, 0), input=shifted, output=shifted)
     linked = dense((3, 9001), F32)

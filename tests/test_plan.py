@@ -128,6 +128,9 @@ def test_index_type_grows_with_offsets(reach, expected):
         ((129, 8000), 0, ["scan_columns"]),
         ((8192, 51_000), 0, ["scan_whole_columns"]),
         ((8193, 51_000), 0, ["scan_columns"]),
+        ((256, 1 << 20), 0, ["scan_columns_in_step"]),
+        ((257, 1 << 20), 0, ["scan_columns_in_step"]),
+        ((256, 200_000), 0, ["scan_whole_columns"]),
         ((8192, 50_000), 0, ["scan_columns"]),
         ((9000, 300), 0, ["scan_columns"]),
         ((9000, 2), 0, ["scan_columns"]),
@@ -311,6 +314,30 @@ def test_strips_have_fewer_columns_where_many_blocks_share_one():
     assert constants(scan((100_000, 4096), 0))["COLUMNS"] == "64"
     assert constants(scan((100_000, 256), 0))["COLUMNS"] == "32"
     assert constants(scan((100_000, 64), 0))["COLUMNS"] == "64"  # contiguous
+
+
+@pytest.mark.parametrize("columns", [220_000, 240_004, 700_000, 1 << 20, 2_000_004])
+@pytest.mark.parametrize(("length", "packs"), [(200, 2), (300, 1)])
+@pytest.mark.parametrize("kilobytes", [164, 227])
+def test_strips_in_step_are_all_of_a_row_and_fit_a_block(length, packs, columns, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    array = layout((length, columns), "float32")
+    plan = make_plan(Scan("sum", F32, 0), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["scan_columns_in_step"]
+    (launch,), found = plan.launches, {name: int(constants(plan)[name]) for name in ("SCANNERS", "PACKS", "STEPS")}
+    width, passes, slices = launch.arguments[-1].values
+    assert columns <= width * passes * launch.grid < 1.01 * columns + 8 * passes * launch.grid
+    assert width * 4 <= found["SCANNERS"] * 32 * found["PACKS"] * 16
+    assert found["PACKS"] <= packs
+    assert slices == math.ceil(length / found["STEPS"])
+    assert launch.shared_bytes <= kilobytes * 1024
+    assert launch.block == (found["SCANNERS"] + 2) * 32 <= 1024
+
+
+def test_columns_whose_elements_are_summed_in_more_bytes_are_not_scanned_in_step():
+    source, output = layout((200, 1 << 20), "float16"), layout((200, 1 << 20), "float32")
+    for arrays in ({"input": source, "output": source}, {"input": source, "output": output}):
+        assert kernels(make_plan(Scan("sum", arrays["output"].dtype, 0), arrays)) != ["scan_columns_in_step"]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])

@@ -24,6 +24,7 @@ SCANS: dict[str, tuple[tuple[int, ...], int]] = {
     "narrow columns": ((200_001, 3), 0),
     "columns inside": ((5, 3001, 64), 1),
     "many columns": ((2401, 3200), 0),
+    "columns in step": ((150, 240_000), 0),
     "columns in shifted rows": ((4001, 333), 0),
 }
 
