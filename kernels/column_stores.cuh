@@ -14,11 +14,15 @@ __device__ Target target_of(const Work& work, const Unit& unit, const Span& span
     return Target(work.output, first, work.g, unit.line + span.column, begin);
 }
 
+// Where most of what memory moves are outputs, they leave the cache at once: (65536, 4096) int8 summed in int64 takes
+// 0.651 ms on an H200 so, and 0.660 ms if they do not. Where outputs are as wide as inputs, it costs a point.
+constexpr bool WIDENED = sizeof(Output) > sizeof(Staged);
+
 __device__ void store_values(const Work& work, const Unit& unit, const Span& span, const Values& values) {
     Target target = target_of(work, unit, span, unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL);
 #pragma unroll
     for (int k = 0; k < SPAN_STEPS; k++) {
-        if (k < span.count) target.store(values.outputs_of(k));
+        if (k < span.count) target.store<WIDENED>(values.outputs_of(k));
         target.advance();
     }
 }

@@ -211,8 +211,11 @@ struct Target {
         }
     }
 
-    __device__ void store(const Pack<Output, VECTOR>& pack) const {
-        if (OUTPUT_PACKED) {
+    // ONCE: it shall leave the cache before anything else does.
+    template <bool ONCE = false> __device__ void store(const Pack<Output, VECTOR>& pack) const {
+        if (OUTPUT_PACKED && ONCE) {
+            store_streaming(reinterpret_cast<Pack<Output, VECTOR>*>(column[0]), pack);
+        } else if (OUTPUT_PACKED) {
             *reinterpret_cast<Pack<Output, VECTOR>*>(column[0]) = pack;
         } else {
 #pragma unroll

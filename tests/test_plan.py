@@ -316,6 +316,14 @@ def test_strips_have_fewer_columns_where_many_blocks_share_one():
     assert constants(scan((100_000, 64), 0))["COLUMNS"] == "64"  # contiguous
 
 
+def test_less_is_on_its_way_where_blocks_of_columns_would_drift_apart():
+    every_second = layout((65_536, 2048), "float32", strides=(4096, 2))
+    one_by_one = make_plan(Scan("sum", F32, 0), {"input": every_second, "output": layout((65_536, 2048), "float32")})
+    few_units, many_units = scan((4096, 1024, 64), 1), scan((64, 65_536, 64), 1)
+    assert [constants(plan)["STAGES"] for plan in (one_by_one, few_units, many_units)] == ["4", "4", "6"]
+    assert constants(one_by_one)["FOLDER_SETS"] == "1"
+
+
 @pytest.mark.parametrize("columns", [220_000, 240_004, 700_000, 1 << 20, 2_000_004])
 @pytest.mark.parametrize(("length", "packs"), [(200, 2), (300, 1)])
 @pytest.mark.parametrize("kilobytes", [164, 227])

@@ -33,8 +33,8 @@ _WALKED_BYTES, _WALKING_THREADS, _WALKED_PIECE_BYTES = 8, 192, 512
 _WALKING_BLOCK = 256
 
 #: Blocks go down such columns in step (kernels/scan_columns_in_step.cu) where elements are as wide as what is summed
-#: and strips have so many bytes of a row at least: on an H200 (256, 1048576) float32 takes 0.528 ms that way and 0.545
-#: by threads that each go down as fast as they can, (1024, 262144) 0.512 and 0.532, (128, 1048576) int64 0.533 and
+#: and strips have so many bytes of a row at least: on an H200 (256, 1048576) float32 takes 0.527 ms that way and 0.545
+#: by threads that each go down as fast as they can, (1024, 262144) 0.506 and 0.532, (128, 1048576) int64 0.527 and
 #: 0.543. Registers have room for two packs a thread where columns have no more rows of the tree than this.
 _LEAST_STRIP_BYTES, _MOST_STEP_SCANNERS, _ROWS_OF_TWO_PACKS = 6144, 16, 2
 
@@ -45,8 +45,8 @@ _SLICE_BYTES, _SLICE_STAGES, _LAG_BYTES = 32768, 5, 98304
 _REGISTER_BYTES = 4
 
 #: Registers for the values of a thread, in bytes: many where an element takes much arithmetic, or a strip is narrow,
-#: else few. With 64 and 128 (65536, 4096) float32 reaches 94 and 85 % of copy speed on an H200, (65536, 8192) float16
-#: 80 and 87 %.
+#: else few, as where outputs are wider than inputs. With 64 and 128 (65536, 4096) float32 reaches 94 and 85 % of copy
+#: speed on an H200, (65536, 8192) float16 80 and 87 %, int8 summed in int64 87.1 and 86.4.
 _VALUE_BYTES, _FEW_VALUE_BYTES = 128, 64
 
 #: Bytes of a unit of the assembly line, and of a step of it. A copy in such units reaches 80 % of copy speed on an H200
@@ -60,7 +60,10 @@ _TURNED_UNIT_BYTES = 65536
 
 #: Where outputs of 8 bytes are wider than inputs, strips have _PIECE_BYTES of outputs, and units so many bytes of them:
 #: on an H200 (65536, 4096) int8 summed in int64 reaches 86 % of copy speed with these and two sets of folders, else 84.
+#: The less of the output is written at a time, the faster: with no more than so many stages, by the bytes of an
+#: element, it reaches 89.8 in place of 88.7, but with 4 of them 86.7; int32 93.5 in place of 93.2.
 _WIDENED_UNIT_BYTES = 65536
+_WIDENED_STAGES = {1: 7, 2: 7, 4: 4}
 
 #: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
 #: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
@@ -76,22 +79,30 @@ _BAND = 512
 _STAGE_EXTRA_BYTES = 128
 
 _MOST_STAGES, _MOST_WARPS = 12, 32
+
+#: Stages where elements are copied one by one, or wide contiguous strips have no more units than this: the less is on
+#: its way, the less do blocks drift apart. On an H200 every second of 4096 columns takes 0.385 ms with 4 stages, 0.383
+#: with 5 and 0.407 with 6, (4096, 1024, 64) float32 0.540, 0.545 and 0.548; but (256, 16384, 64), of 128 units, 0.613,
+#: 0.595 and 0.580.
+_FEW_STAGES, _FEW_UNITS = 4, 8
 _ADDERS, _SCANNERS = 4, 8
 
 #: Adders of strips of up to so many columns: on an H200 (67108864, 3) float32 takes 0.467 ms with 4 and 0.460 with 8,
-#: (67108864, 4) 0.612 and 0.604; but (16777216, 16) 0.597 and 0.649, (33554432, 3) int32 to int64 0.516 and 0.539.
-_NARROW_COLUMNS, _NARROW_ADDERS = 4, 8
+#: (67108864, 4) 0.612 and 0.604; but (16777216, 16) 0.597 and 0.649. And of what is widened: int8 summed in int64 takes
+#: 0.635 ms with 4 and 0.630 with 8.
+_NARROW_COLUMNS, _MORE_ADDERS = 4, 8
 
 #: Two sets of folders, so that one waits while the other works; but where few blocks share a strip one is enough, and
 #: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two,
-#: and int32 summed in int64 91.6 and 90.6; but int8 summed in int64 70 and 86.
+#: and int32 summed in int64 93.2 and 90.7; but int8 summed in int64 70 and 86. One is enough too where elements are
+#: copied one by one: every second of 4096 columns reaches 92.0 and 89.6.
 _FEW_BLOCKS = 4
 
 #: Units are prefetched where rows have no more bytes than this, so that units of neighbouring tickets are nearly one
 #: run of memory: (1048576, 256) float32 then reaches 91 % of copy speed on an H200, not 89, and (16777216, 16) 85, not
 #: 82. Wider rows lose by it: (65536, 4096) reaches 94 % without and 93 with it; but not where elements are copied one
-#: by one (every second of 4096 columns reached 95 %, not 89, with an earlier kernel, and reaches 89 with it now) or
-#: widened (int8 to int64: 87 %, not 86).
+#: by one (every second of 4096 columns reached 95 %, not 89, with an earlier kernel) or widened (int8 to int64: 87 %,
+#: not 86).
 _PREFETCHED_ROW_BYTES = 1024
 
 #: With so many blocks to a strip, from ... to, digits of 3 bits save a hop: on an H200 (65536, 4096) float32 reaches 94
@@ -105,9 +116,11 @@ _BLOCKS_OF_WIDE_DIGITS, _COLUMNS_OF_WIDE_DIGITS = (1, 20), 16
 #: of copy speed on an H200 with 7 and 94.4 with 14, which take 12 ms more to compile; (1048576, 256) 91.5 and 92.9.
 _READS, _FEW_READS = 14, 7
 
-#: Bits of the digits of so narrow strips where an aggregate is one word: on an H200 (67108864, 3) float32 takes 0.458
-#: ms with 3 bits and 0.442 with 4, but 0.89 with 5.
-_NARROW_DIGIT_BITS = 4
+#: Bits of the digits of such narrow strips where an aggregate is one word, and words that a lane reads of them, two
+#: digits of 16 columns: on an H200 (16777216, 16) float32 takes 0.563 ms so and 0.574 with 3 bits, (33554432, 8) 0.568
+#: and 0.578, (67108864, 3) 0.442 and 0.458, but 0.89 with 5; 16 columns of halves 0.594 and 0.592. With 23 words, in
+#: which a third digit finds no registers, the first takes 0.711 ms.
+_NARROW_DIGIT_BITS, _NARROW_READS = 4, 15
 
 #: Loaders by the bytes they copy at a time; 0: none, they load elements. More would take registers from the scanners.
 _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
@@ -389,24 +402,25 @@ def _choose(case: _Case) -> Columns:
     dense = bool(copies) and _fits_densely(case)
     columns = case.inner if dense else _columns(case, size)
     plain = source.dtype.itemsize == case.output.dtype.itemsize >= 4 and columns >= LANES and not work.turned
-    value_bytes = _FEW_VALUE_BYTES if plain and not shifted else _VALUE_BYTES
+    widened = not dense and _is_widened(case, size)
+    value_bytes = _FEW_VALUE_BYTES if widened or (plain and not shifted) else _VALUE_BYTES
     overlapping = shifted and _overlap(case, columns)
     vector = 1 if work.output_turned else _vector(case, columns, value_bytes)
     vector = columns // LANES if overlapping else vector  # so that a warp has whole rows
     span = case.span(vector, value_bytes)
-    widened = not dense and _is_widened(case, size)
     chunks = _chunks(case, columns, size, span, widened)
     units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, columns)
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
-    narrow = columns * size < 64 and size == case.output.dtype.itemsize
-    exchange = dense and narrow and _contiguous_output(case)
+    exchange = dense and columns * size < 64 and size == case.output.dtype.itemsize and _contiguous_output(case)
     loaders, scanners = _SHIFTED_HANDS[overlapping] if shifted else (1 if bulk else _LOADERS[copies], _SCANNERS)
     while copies and not (dense or work.input_turned or shifted) and loaders * LANES % (columns * size // copies):
         loaders *= 2
-    adders = _NARROW_ADDERS if columns <= _NARROW_COLUMNS and size == case.output.dtype.itemsize else _ADDERS
+    narrow = columns <= _NARROW_COLUMNS and size == case.output.dtype.itemsize
+    adders = _MORE_ADDERS if widened or narrow else _ADDERS
     folders = math.ceil(columns / LANES)
+    one_by_one = copies == size < VECTOR_BYTES and not (dense or work.input_turned or shifted)
     few_blocks = _blocks_of_strip(case, columns) <= _FEW_BLOCKS
-    sets = 1 if few_blocks and (source.dtype.itemsize == 4 if widened else source.dtype.itemsize <= 2) else 2
+    sets = 1 if one_by_one or (few_blocks and (size == 4 if widened else source.dtype.itemsize <= 2)) else 2
     chosen = Columns(
         columns=columns,
         vector=vector,
@@ -434,7 +448,9 @@ def _choose(case: _Case) -> Columns:
         scanners=min(scanners, _power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
-    return chosen._replace(stages=max(2, min(_MOST_STAGES, stages)))
+    few = one_by_one or (dense and columns >= LANES and units <= _FEW_UNITS)
+    most = _FEW_STAGES if few else _WIDENED_STAGES[size] if widened else _MOST_STAGES
+    return chosen._replace(stages=max(2, min(most, stages)))
 
 
 def _chunks(case: _Case, columns: int, size: int, span: int, widened: bool) -> int:
@@ -578,9 +594,9 @@ def _digit_bits(case: _Case, columns: int) -> int:
     """kernels/column_fold.cuh: DIGIT_BITS."""
     few, most = _BLOCKS_OF_WIDE_DIGITS
     plain = case.accumulator <= 8 and case.output.dtype.itemsize >= 4 and columns >= LANES
-    once_widened = case.source.dtype.itemsize == 4 and _is_widened(case, 4)
-    wide = plain and not once_widened and few <= _blocks_of_strip(case, columns) <= most
-    if columns <= _NARROW_COLUMNS and case.accumulator == 4:
+    wide = plain and few <= _blocks_of_strip(case, columns) <= most
+    narrowest = _COLUMNS_OF_WIDE_DIGITS if case.source.dtype.itemsize >= 4 else _NARROW_COLUMNS
+    if columns <= narrowest and case.accumulator == 4:
         return _NARROW_DIGIT_BITS
     return 3 if wide or columns <= _COLUMNS_OF_WIDE_DIGITS else 2
 
@@ -588,7 +604,7 @@ def _digit_bits(case: _Case, columns: int) -> int:
 def _reads(case: _Case, columns: int, digits: int) -> int:
     """kernels/column_fold.cuh: READS."""
     few = digits == 3 and (columns < LANES or _blocks_of_strip(case, columns) <= _FEW_BLOCKS)
-    return _FEW_READS if few else _READS
+    return _FEW_READS if few else _NARROW_READS if digits == _NARROW_DIGIT_BITS else _READS
 
 
 def _prefetches(case: _Case) -> bool:
