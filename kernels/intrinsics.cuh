@@ -316,6 +316,9 @@ __device__ inline void copy_async_among(void* shared, const void* global) {
     asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from) : "memory");
 }
 
+// The same where only those from `begin` to before `end` are wanted.
+__device__ inline void copy_async_amid(void* shared, const void* global, int, int) { copy_async_among(shared, global); }
+
 // Waits for all copies that this thread has begun.
 __device__ inline void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 

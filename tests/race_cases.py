@@ -517,14 +517,16 @@ def affine(
     return Call(name, compute, expected, 5 * TOLERANCE[dtype], device)
 
 
-def layer_norm_of_transposed(name: str, shape: tuple[int, ...], device: DeviceProperties) -> Call:
-    """Into an output that is transposed too: scale and bias of elements that lie far from each other."""
+def layer_norm_of_transposed(
+    name: str, shape: tuple[int, ...], device: DeviceProperties, out: str = "transposed"
+) -> Call:
+    """Into an output that is transposed too, or not: scale and bias of elements that lie far from each other."""
     x, length = floats(shape, np.float32), shape[0]
     scale, bias = floats((length,), np.float32, 1), floats((length,), np.float32, 2)
 
     def compute(make: AsArray) -> Any:
-        out = make(np.zeros_like(x)).T
-        return layer_norm(make(x).T, length, weight=make(scale), bias=make(bias), out=out)
+        target = laid_out(make, np.zeros_like(x.T), out)
+        return layer_norm(make(x).T, length, weight=make(scale), bias=make(bias), out=target)
 
     return Call(name, compute, lambda: (normalized(x.T, (1,)) * scale + bias,), TOLERANCE[np.float32], device)
 
@@ -637,6 +639,15 @@ STRIPS = [
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),
+    normalization("strips of shifted rows", (1100, 200), np.float32, (0,), "padded lines", device=STRIPS_GPU),
+    normalization("strips of shifted rows in place", (1100, 68), np.float32, (0,), "padded lines", "same", STRIPS_GPU),
+    normalization("strips of shifted doubles", (1100, 100), np.float64, (0,), "padded lines", device=STRIPS_GPU),
+    normalization("strips of every second column", (1100, 100), np.float32, (0,), "every second", device=STRIPS_GPU),
+    normalization("strips of a turned input", (4500, 76), np.float32, (0,), "transposed", "contiguous", STRIPS_GPU),
+    normalization("strips of turned halves", (9000, 136), np.float16, (0,), "transposed", "contiguous", STRIPS_GPU),
+    normalization("strips of a turned output", (1100, 212), np.float32, (0,), "contiguous", "transposed", STRIPS_GPU),
+    normalization("halves in a turned output", (1800, 264), np.float16, (0,), "contiguous", "transposed", STRIPS_GPU),
+    layer_norm_of_transposed("layer norm in strips of a turned output", (1100, 212), STRIPS_GPU, "contiguous"),
     normalization("strips round a ring", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU),
     normalization("strips of uneven teams", (1100, 164), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),

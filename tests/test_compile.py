@@ -119,6 +119,14 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         yield make_plan(Normalization((1, 2)), {"input": padded, "output": dense(shape, dtype)}, device)
         array, row = dense((3, 2**24 // size), dtype), dense((2**24 // size,), dtype)
         yield make_plan(Normalization((1,)), {"input": array, "output": array, "scale": row, "bias": row}, device)
+    for dtype, scale in itertools.product(FLOATS, ((5120, 1), (1, 512))):
+        shape, size = (5120, 512), dtype.itemsize
+        turned, few = ArrayLayout(shape, (size, 5120 * size), dtype, 16), device._replace(multiprocessors=14)
+        padded = ArrayLayout(shape, (513 * size, size), dtype, size)
+        apart = ArrayLayout(shape, (1024 * size, 2 * size), dtype, size)
+        whole, operand = dense(shape, dtype), dense(scale, dtype)
+        for source, output in ((turned, whole), (whole, turned), (padded, whole), (apart, whole)):
+            yield make_plan(Normalization((0,)), {"input": source, "output": output, "scale": operand}, few)
     bundles = (((30, 24, 7, 7), (0, 2, 3)), ((301, 40, 3), (0, 2)), ((1050, 32), (0,)))
     for dtype, (shape, axes) in itertools.product(FLOATS, bundles):
         array, one = dense(shape, dtype), device._replace(multiprocessors=1)
@@ -151,7 +159,7 @@ def modulus_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
     for dtype in [*INTEGERS, *FLOATS]:
         source, size = dense(shape, dtype), dtype.itemsize
         turned = ArrayLayout(shape, (size, 64 * size), dtype, 16)
-        shifted = ArrayLayout(shape, (257 * size, size), dtype, size)
+        shifted = ArrayLayout(shape, (513 * size, size), dtype, size)
         for divisor in (source, dtype):
             yield plan(source, divisor, source, dtype)
         if itemsizes.setdefault((size, dtype.kind), dtype) != dtype:

@@ -611,6 +611,8 @@ TURNED = {
     "groups outside of tiles": ((40, 2, 50), (1,), "transposed", "contiguous"),
     "held": ((230, 790), (1,), "transposed", "contiguous"),
     "held short groups": ((3, 100, 390), (1,), "contiguous", "rolled axes"),
+    "strips of a turned input": ((904, 144), (0,), "transposed", "contiguous"),
+    "strips of a turned output": ((904, 144), (0,), "contiguous", "transposed"),
 }
 
 
@@ -628,6 +630,19 @@ def test_turned_layouts_give_the_same_bits(xp, turned, dtype):
         mean_variance_normalization(
             place(xp, x, pattern), xp.asarray(scale), 0.5, axes=axes, activation="tanh", out=out.array
         )
+    assert_same_bits(out.read(), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("pattern", ["padded lines", "every second", "backwards", "offset by an element"])
+def test_strips_of_any_layout_give_the_same_bits(xp, pattern, dtype):
+    rng = np.random.default_rng(40)
+    x, scale = random(rng, (1100, 300), dtype), random(rng, (1100, 1), np.float32)
+    expected = mean_variance_normalization(xp.asarray(x), xp.asarray(scale), 0.5, axes=0)
+    out = Poisoned(xp, x.shape, expected.dtype, "padded lines")
+    with xp.planned_for(multiprocessors=3):
+        mean_variance_normalization(place(xp, x, pattern), xp.asarray(scale), 0.5, axes=0, out=out.array)
     assert_same_bits(out.read(), xp.to_numpy(expected))
 
 

@@ -455,10 +455,12 @@ def test_teams_work_on_strips_that_lie_apart_where_a_row_has_one_for_each(shape,
 @pytest.mark.parametrize(
     ("shape", "axes", "expected"),
     [
-        ((65536, 4096), (1,), ["normalize_held"]),
-        ((32768, 8192), (1,), ["normalize_held"]),
-        ((65536, 4096), (0,), ["sum_lines", "apply_turned"]),
-        ((4096, 1024), (0,), ["normalize_lines", "apply_turned"]),
+        ((65536, 4096), (1,), ["normalize_strips"]),
+        ((65538, 4096), (1,), ["normalize_held"]),
+        ((2**20, 256), (1,), ["normalize_held"]),
+        ((65536, 4096), (0,), ["normalize_strips"]),
+        ((65535, 4096), (0,), ["sum_lines", "apply_turned"]),
+        ((4096, 512), (0,), ["normalize_lines", "apply_turned"]),
         ((4096, 8), (0,), ["normalize_lines"]),
         ((100, 100), (0,), ["normalize_short_lines"]),
     ],
@@ -469,7 +471,28 @@ def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
     assert [kernel for part in plan.parts for kernel in kernels(part)] == expected
 
 
-@pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65536, 4096), 8), ((32768, 8192), 16)])
+@pytest.mark.parametrize(
+    ("pattern", "size", "expected"),
+    [
+        ("padded by 32", 4, {"SHIFTED": "0", "AMONG": "1", "COPY_BYTES": "16", "LOADERS": "2"}),
+        ("padded by 64", 4, {"SHIFTED": "0", "AMONG": "0", "COPY_BYTES": "16", "LOADERS": "2"}),
+        ("padded by 1", 4, {"SHIFTED": "1", "ROW_SHIFT": "4", "AMONG": "0", "LOADERS": "8"}),
+        ("padded by 3", 8, {"SHIFTED": "1", "ROW_SHIFT": "8", "AMONG": "0", "LOADERS": "8"}),
+        ("every second", 4, {"SHIFTED": "0", "AMONG": "0", "COPY_BYTES": "4", "LOADERS": "8"}),
+    ],
+)
+def test_strips_are_copied_as_their_rows_lie(pattern, size, expected):
+    rows, columns, dtype = 4096, 65536, np.dtype(f"f{size}")
+    inner = 2 * size if pattern == "every second" else size
+    padding = 0 if pattern == "every second" else int(pattern.split()[-1])
+    source = ArrayLayout((rows, columns), ((columns + padding) * inner, inner), dtype, 16)
+    output = ArrayLayout((rows, columns), (columns * size, size), dtype, 16)
+    plan = make_plan(Normalization((0,)), {"input": source, "output": output})
+    assert kernels(plan) == ["normalize_strips"]
+    assert {name: value for name, value in dict(plan.constants).items() if name in expected} == expected
+
+
+@pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65538, 4096), 8), ((32770, 8192), 16)])
 def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
     """Each begins with a ticket: those for which there is no room at first find no work, and nobody waits for them."""
     source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)

@@ -12,6 +12,7 @@ from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
 from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, two_steps
 from cudml.plan.normalization_stream import plan_stream
+from cudml.plan.normalization_strips import plan_turned_strips
 from cudml.plan.normalization_turned import plan_turned
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Moments, Normalization
@@ -61,6 +62,9 @@ def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DevicePr
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
     groups = Groups.of(spec.axes, arrays)
+    strips = plan_turned_strips(groups, spec, device)
+    if strips is not None:
+        return strips
     held = plan_held(groups, spec, device)
     if held is not None:
         return held

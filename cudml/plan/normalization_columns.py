@@ -50,8 +50,9 @@ _CLUSTER_THREADS, _RESIDENT_THREADS_OF_CLUSTERS, _MOST_BLOCKS = {True: 256, Fals
 
 #: Blocks of clusters for each multiprocessor, at the most. If there are more, clusters wait until as many blocks have
 #: room at once, and strips (normalization_strips.cu) are faster: on an H200 448 blocks are by 13 % faster than strips,
-#: 512 by 3 % slower, 16384 by 12 %. Strips that cannot copy vectors are slower than any number of clusters.
-_FEW_BLOCKS = 3.5
+#: 512 by 3 % slower, 16384 by 12 %. Where rows are not whole vectors 256 are slower already, by 9 %: (4096, 2048)
+#: floats padded by one take 28.7 us in strips and 31.4 in clusters.
+_FEW_BLOCKS = {True: 3.5, False: 1.5}
 
 #: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
 _NARROW_ROW_BYTES = 128
@@ -150,20 +151,22 @@ def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns
 
 
 def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
-    """How columns are shared out to clusters of blocks; None where they are too long, or something else is faster."""
+    """How columns are shared out to clusters of blocks; None where they are too long."""
     if device.compute_capability < (9, 0) or not groups.has("output"):
         return None
     size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
-    whole_vectors = groups.packed_columns("input", VECTOR_BYTES // size)
     span = _span(_CLUSTER_SPAN_BYTES, vector, chunk)
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
-        chosen = Columns(vector, span, across, _CLUSTER_THREADS[whole_vectors] // across, 1, chunk)
+        chosen = Columns(vector, span, across, _CLUSTER_THREADS[_moves_whole_vectors(groups)] // across, 1, chunk)
         chosen = chosen._replace(blocks=math.ceil(groups.length / chosen.tile))
-        few = chosen.grid(groups) <= _FEW_BLOCKS * device.multiprocessors
-        if chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width and (few or not whole_vectors):
+        if chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width:
             return chosen
     return None
+
+
+def _moves_whole_vectors(groups: Groups) -> bool:
+    return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
 
 
 def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
@@ -174,12 +177,14 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     bundled = plan_bundles(groups, spec, device)
     if bundled is not None:
         return bundled
-    clusters = clusters_of(groups, device)
-    if clusters is not None:
+    clusters, whole_vectors = clusters_of(groups, device), _moves_whole_vectors(groups)
+    if clusters is not None and clusters.grid(groups) <= _FEW_BLOCKS[whole_vectors] * device.multiprocessors:
         return _one_launch("clusters", groups, spec, clusters)
     streamed = plan_strips(groups, spec, device) if groups.has("output") else None
     if streamed is not None:
         return streamed
+    if clusters is not None and not whole_vectors:
+        return _one_launch("clusters", groups, spec, clusters)
     groups = groups.in_tiles(chosen.tile)
     parts = chosen.rounds // chosen.apply_rounds
     return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width, parts)

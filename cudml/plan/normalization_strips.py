@@ -1,4 +1,6 @@
-"""The plans of normalizations of large groups that lie side by side: kernels/normalization_strips.cu."""
+"""The plans of normalizations of large groups that lie side by side, in the input or in the output:
+kernels/normalization_strips.cu.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import power_of_two
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_ring import GATES_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
@@ -21,13 +23,21 @@ _STRIP_BYTES = (256, 128)
 _COPIERS, _ADDERS, _FOLDERS, _AWAITERS = 2, 4, 1, 1
 _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 
+#: Loaders that copy single elements, or rows that begin anywhere: every second of (4096, 65536) floats takes 0.437 ms,
+#: and 0.452 with 4; (64, 256, 128, 128) over 0, 2 in rows padded by one 0.839 ms, and 0.960 with 4.
+_MANY_COPIERS = 8
+
 #: Units that normalizers hold in registers: (65536, 4096) floats take 0.627 ms, 0.621 with 2, 0.618 with 4 and 0.607
 #: with 8 in twice as many warps. Others gain little, and 2 take 20 ms longer to compile.
 _HELD = 1
 
 #: A unit: the same floats take 0.595 ms with 8192 bytes, halves 0.360 ms. Of larger pieces, which wait for a part of
-#: the next one to be stored, all units are small.
-_UNIT_BYTES, _UNIT_BYTES_OF_HALVES = 8192, 16384
+#: the next one to be stored, all units are small. Where an array is turned they are large, for longer runs along its
+#: columns: (4096, 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
+_UNIT_BYTES, _LARGE_UNIT_BYTES = 8192, 16384
+
+#: Steps of a unit at the most, and bytes of a copy that nobody waits for at the least.
+_MOST_STEPS, _LEAST_COPY = 128, 4
 
 #: A piece, at least: each column has a sum of its own to publish.
 _LEAST_PIECE_BYTES = 65536
@@ -38,6 +48,53 @@ _MOST_OF_RING = 2 / 3
 #: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory.
 _KNOWN_PIECES = 4
 
+#: What the cache loads at a time, if asked to. That pays where strips begin in the middle of it: (4096, 65536) floats
+#: in rows padded by 32 take 0.591 ms so, and 0.605 otherwise; where none does they take 0.585 ms, and 0.570 otherwise.
+#: Nor does it pay where rows have but a few strips, whose gaps are loaded too.
+_NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
+
+#: Bytes of the input for each multiprocessor, at least, where an array is turned: of transposed floats 2048 x 2048 over
+#: 1 take 15.2 us in place of 19.4, 1536 x 1536 13.5 in place of 13.0; (65536, 4096) over 0 take 0.733 ms, and 0.808 in
+#: two steps.
+_LEAST_TURNED_BYTES = 90_000
+
+
+class Access(NamedTuple):
+    """How the columns of the input are copied, and whether an array is dense along them in place of across."""
+
+    copy_bytes: int
+    shifted: bool = False
+    """Rows begin anywhere."""
+    input_turned: bool = False
+    output_turned: bool = False
+
+    @classmethod
+    def of(cls, groups: Groups) -> Access | None:
+        """None where copies that nobody waits for cannot move the input."""
+        source = groups.source
+        size, whole = source.dtype.itemsize, groups.packed_columns("input", VECTOR_BYTES // source.dtype.itemsize)
+        if _dense(groups, "input", "reduced") and _dense(groups, "output", "kept"):
+            return cls(VECTOR_BYTES, input_turned=True) if groups.packed("input") else None
+        if _dense(groups, "output", "reduced") and not _dense(groups, "output", "kept"):
+            same = size == groups.widest and groups.packed("output")
+            return cls(VECTOR_BYTES, output_turned=True) if whole and same else None
+        if not source.element_aligned:
+            return None
+        if _dense(groups, "input", "kept") and (whole or (size >= _LEAST_COPY and _even_rows(groups, _MOST_STEPS))):
+            return cls(VECTOR_BYTES, shifted=not whole)
+        return cls(size) if size >= _LEAST_COPY else None
+
+    @property
+    def is_turned(self) -> bool:
+        return self.input_turned or self.output_turned
+
+
+def _dense(groups: Groups, name: str, axes: str) -> bool:
+    """Whether neighbours along the innermost axis of those kept or reduced lie side by side."""
+    layout, joint = groups.arrays[name], groups.kept if axes == "kept" else groups.reduced
+    assert isinstance(layout, ArrayLayout)
+    return joint.strides[name][-1] == layout.dtype.itemsize
+
 
 class Strips(NamedTuple):
     """How strips are cut into pieces and units, of so many steps and bytes, and how many units fit a block."""
@@ -45,8 +102,10 @@ class Strips(NamedTuple):
     cut: Cut
     piece: int
     stages: int
+    columns: int
     steps: int
     unit_bytes: int
+    stage_bytes: int
 
     @property
     def pieces(self) -> int:
@@ -54,58 +113,115 @@ class Strips(NamedTuple):
         return math.ceil(self.cut.units / self.piece)
 
 
+def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """The launch where the input or the output is dense along the groups, and the other across them; None where there
+    is no such launch, or something else is faster."""
+    access = Access.of(groups)
+    nbytes = groups.source.size * groups.source.dtype.itemsize
+    if access is None or not access.is_turned or nbytes < _LEAST_TURNED_BYTES * device.multiprocessors:
+        return None
+    return plan_strips(groups, spec, device)
+
+
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch for groups that lie side by side; None where the GPU cannot hold a strip of them."""
-    size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
-    columns = next((nbytes // size for nbytes in _STRIP_BYTES if nbytes <= inner * size), 0)
-    vector = columns // LANES
-    copy_bytes = next((n for n in (16, 8, 4) if n >= size and groups.packed_columns("input", n // size)), 0)
-    dense = groups.kept.strides["input"][-1] == size
-    if vector == 0 or not dense or not copy_bytes or inner % vector:
+    access = Access.of(groups)
+    strips = _strips_of(groups, access, device) if access else None
+    if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None
-    are_halves = size == 2
-    strips = _cut_strips(groups, columns, _UNIT_BYTES_OF_HALVES if are_halves else _UNIT_BYTES, device)
-    if strips and are_halves and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
-        strips = _cut_strips(groups, columns, _UNIT_BYTES, device) or strips
-    if strips is None or strips.pieces * LANES < columns:
+    vector = groups.chunk if access.output_turned else strips.columns // LANES
+    if groups.kept.sizes[-1] % vector:
         return None
+    has_halves = groups.source.dtype.itemsize == 2
     ring = Ring(
-        columns=columns,
+        columns=strips.columns,
         piece=strips.piece,
         stages=strips.stages,
         held=_HELD,
-        loaders=_COPIERS,
-        adders=max(_ADDERS, vector),
+        loaders=_COPIERS if access.copy_bytes == VECTOR_BYTES and not access.shifted else _MANY_COPIERS,
+        adders=max(_ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
-        normalizers=_NORMALIZERS_OF_HALVES if are_halves else _NORMALIZERS,
+        normalizers=_NORMALIZERS_OF_HALVES if has_halves and not access.output_turned else _NORMALIZERS,
     )
-    folded = power_of_two(math.ceil(columns / strips.pieces))  # by each block, so that no column is left
+    folded = power_of_two(math.ceil(strips.columns / strips.pieces))  # by each block, so that no column is left
     constants = {
         **groups.constants(spec),
         "VECTOR": vector,
         "STEPS": strips.steps,
-        "EVEN_ROWS": groups.reduced.sizes[-1] % strips.steps == 0 or len(groups.reduced.sizes) == 1,
+        "EVEN_ROWS": _even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < ring.teams(strips.cut, device) <= strips.cut.across,
-        "COPY_BYTES": copy_bytes,
+        "COPY_BYTES": access.copy_bytes,
+        "AMONG": strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access),
+        "SHIFTED": access.shifted,
+        "ROW_SHIFT": _row_shift(groups, access),
+        "INPUT_TURNED": access.input_turned,
+        "OUTPUT_TURNED": access.output_turned,
         "FOLDED_COLUMNS": folded,
         "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
-        "OUTPUT_PACKED": groups.packed_columns("output", vector),
+        "OUTPUT_PACKED": groups.packed("output") if access.output_turned else groups.packed_columns("output", vector),
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
-    shared_bytes = strips.stages * strips.unit_bytes
+    shared_bytes = strips.stages * strips.stage_bytes
     return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
 
 
-def _cut_strips(groups: Groups, columns: int, unit_bytes: int, device: DeviceProperties) -> Strips | None:
+def _row_shift(groups: Groups, access: Access) -> int:
+    """By how much more than the one before a row begins behind a multiple of a vector."""
+    return groups.reduced.strides["input"][-1] % VECTOR_BYTES if access.shifted else 0
+
+
+def _even_rows(groups: Groups, steps: int) -> bool:
+    """Whether the steps of every unit lie at one stride."""
+    return len(groups.reduced.sizes) == 1 or groups.reduced.sizes[-1] % steps == 0
+
+
+def _begin_amid_neighbourhoods(groups: Groups, access: Access) -> bool:
+    strides = (*groups.kept.strides["input"][:-1], *groups.reduced.strides["input"])
+    return access == Access(VECTOR_BYTES) and any(stride % _NEIGHBOURHOOD for stride in strides)
+
+
+def _strips_of(groups: Groups, access: Access, device: DeviceProperties) -> Strips | None:
     """None where the GPU cannot hold a strip."""
+    size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
+    columns = next((nbytes // size for nbytes in _STRIP_BYTES if nbytes <= inner * size), 0)
+    if columns < LANES:
+        return None
+    if access.is_turned:
+        return _cut_strips(groups, access, columns, _LARGE_UNIT_BYTES, device)
+    small = _cut_strips(groups, access, columns, _UNIT_BYTES, device)
+    if size != 2:
+        return small
+    strips = _cut_strips(groups, access, columns, _LARGE_UNIT_BYTES, device)
+    if strips and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
+        return small or strips
+    return strips
+
+
+def _cut_strips(
+    groups: Groups, access: Access, columns: int, unit_bytes: int, device: DeviceProperties
+) -> Strips | None:
     inner, steps = groups.kept.sizes[-1], unit_bytes // (columns * groups.source.dtype.itemsize)
+    if (access.shifted or access.input_turned) and not _even_rows(groups, steps):
+        return None
+    stage_bytes = _stage_bytes(groups, access, columns, steps)
     normal_bytes = 4 * groups.normal_words
     known_bytes = _KNOWN_PIECES * (GATES_BYTES + columns * normal_bytes)
-    stages = stages_of(device, unit_bytes + GATES_BYTES + normal_bytes, known_bytes)
+    stages = stages_of(device, stage_bytes + GATES_BYTES + normal_bytes, known_bytes)
     across = math.ceil(inner / columns)
     cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
     least = _LEAST_PIECE_BYTES // unit_bytes
     piece = piece_of(cut, least, int(stages * _MOST_OF_RING), least, device)
-    return Strips(cut, piece, stages, steps, unit_bytes) if piece else None
+    return Strips(cut, piece, stages, columns, steps, unit_bytes, stage_bytes) if piece else None
+
+
+def _stage_bytes(groups: Groups, access: Access, columns: int, steps: int) -> int:
+    """kernels/normalization_strips.cuh: STAGE_BYTES."""
+    size, vector = groups.source.dtype.itemsize, columns // LANES
+    if access.input_turned:
+        return vector * (LANES * (steps * size + VECTOR_BYTES) + 128 // vector)
+    if access.shifted:
+        pitch = columns * size + VECTOR_BYTES + _row_shift(groups, access)
+        return (steps * pitch + 2 * VECTOR_BYTES - 1) // VECTOR_BYTES * VECTOR_BYTES
+    return steps * columns * size

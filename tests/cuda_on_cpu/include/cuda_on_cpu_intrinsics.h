@@ -79,6 +79,10 @@ inline void copy_async_around(void* shared, const void* global, int begin, int e
                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
 }
+inline void copy_async_amid(void* shared, const void* global, int begin, int end,
+                            cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
+}
 inline void copy_async_among(void* shared, const void* global,
                              cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async(shared, global, 16, where);

@@ -1,0 +1,136 @@
+// How the loaders of a block copy units of strips into its stages.
+//
+// Rows that do not exist become copies of the first, that add nothing: x - shift is 0, unless the first is not finite,
+// and then the sums are not either. Columns that do not exist may stay as they are: who has one reads another.
+//
+// Constants that the plan sets, beside those of normalization_strips.cuh:
+//     COPY_BYTES    of a copy that a loader does not wait for (cp.async); of single elements, they may lie anywhere
+//     AMONG         1: the cache loads 256 bytes at a time, of which other strips copy a part soon
+#pragma once
+
+#include "normalization_strips.cuh"
+
+constexpr int COPYING = LOADERS * LANES;  // threads
+
+// Each thread has the same place in every DOWN-th row.
+__device__ void copy_rows(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
+    constexpr bool USED = !SHIFTED && !INPUT_TURNED;
+    constexpr int ACROSS = USED ? STRIP_BYTES / COPY_BYTES : 1, DOWN = COPYING / ACROSS;
+    static_assert(!USED || (COPYING % ACROSS == 0 && STEPS % DOWN == 0), "");
+    const int thread = static_cast<int>(threadIdx.x), number = thread % ACROSS, place = number * COPY_BYTES;
+    const Index apart = COPY_BYTES == SIZE ? work.g.kept.stride[OF_INPUT][INNER] : COPY_BYTES;
+    const char* from = piece.first.input + (place < piece.width * SIZE ? number * apart : 0);
+#pragma unroll 4
+    for (int k = 0; k < STEPS / DOWN; k++) {
+        const int step = thread / ACROSS + k * DOWN;
+        const Index offset = step < unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;
+        char* to = OUTPUT_TURNED ? staged.chunk(step, number) : staged.row(step) + place;
+        if constexpr (AMONG) copy_async_among(to, from + offset);
+        else copy_async<COPY_BYTES>(to, from + offset);
+    }
+}
+
+// Shifted rows, in aligned pieces of 16 bytes, of which the first and the last may hold elements of other strips too;
+// where there is no other, and where a column ends, by elements. A thread has the same piece in rows that are shifted
+// by the same bytes: in every DOWN-th from `step` on.
+template <int DOWN>
+__device__ void copy_shifted(const Piece& piece, int rows, const char* row, const Staged& staged, Index apart, int step,
+                             int number) {
+    static_assert(SIZE >= 4 && DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
+    row += step * apart;
+    const int place = number * 16 - static_cast<int>(reinterpret_cast<unsigned long long>(row) % 16);
+    const int begin = place < 0 ? -place : 0, end = up_to(piece.width * SIZE - place, 16);
+    if (end == 0) return;
+    const char* from = row + place;
+    if ((begin == 0 || !piece.is_first) && (end == 16 || !piece.is_last) && rows == STEPS) {
+#pragma unroll 8
+        for (int i = 0; i < STEPS; i += DOWN) {
+            copy_async_amid(staged.row(step + i) + place, from + i * apart, begin, end);
+        }
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < rows - step; i += DOWN) {
+#pragma unroll 1
+            for (int b = begin; b < end; b += SIZE) {
+                copy_async<SIZE>(staged.row(step + i) + place + b, from + i * apart + b);
+            }
+        }
+    }
+}
+
+// A template, so that nobody who has no such rows compiles it.
+template <int THREADS>
+__device__ void copy_shifted_rows(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
+    constexpr int PIECES = STRIP_BYTES / 16, REST = THREADS < STEPS ? THREADS : STEPS;
+    const int thread = static_cast<int>(threadIdx.x), rows = unit.count;
+    const Index apart = work.g.reduced.stride[OF_INPUT][REDUCED_RANK - 1];
+    const char* row = piece.first.input + row_offset<OF_INPUT>(work.g, unit, 0);
+    copy_shifted<THREADS / PIECES>(piece, rows, row, staged, apart, thread / PIECES, thread % PIECES);
+    if (thread < REST) copy_shifted<REST>(piece, rows, row, staged, apart, thread, PIECES);
+}
+
+// Lines of columns whose steps lie side by side, in whole chunks.
+template <int THREADS>
+__device__ void copy_lines(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
+    constexpr int PIECES = LINE_BYTES / 16, DOWN = THREADS / PIECES;
+    static_assert(THREADS % PIECES == 0 && COLUMNS % DOWN == 0, "");
+    const int thread = static_cast<int>(threadIdx.x), number = thread % PIECES;
+    const Index apart = work.g.kept.stride[OF_INPUT][INNER];
+    const char* from = piece.first.input + row_offset<OF_INPUT>(work.g, unit, 0) + number * 16;
+    const int columns = (number + 1) * CHUNK <= unit.count ? piece.width : 0;
+#pragma unroll 8
+    for (int column = thread / PIECES; column < COLUMNS; column += DOWN) {
+        if (column < columns) copy_async<16>(staged.line(column) + number * 16, from + column * apart);
+    }
+}
+
+// What of the columns of a unit these leave out: chunks of which not all exists, and rows that do not.
+__device__ void copy_rest(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
+    const Index apart = work.g.kept.stride[OF_INPUT][INNER];
+    const int steps = INPUT_TURNED ? unit.count / CHUNK * CHUNK : unit.count;
+#pragma unroll 1
+    for (int i = steps * COLUMNS + static_cast<int>(threadIdx.x); i < STEPS * COLUMNS; i += COPYING) {
+        const int step = i / COLUMNS, column = i % COLUMNS;
+        if (column >= piece.width) continue;
+        const Index offset = step < unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;
+        const char* from = piece.first.input + column * apart + offset;
+        if constexpr (SIZE >= 4) copy_async<SIZE>(staged.element(step, column), from);
+        else *reinterpret_cast<Input*>(staged.element(step, column)) = *reinterpret_cast<const Input*>(from);
+    }
+}
+
+__device__ void load_unit(const Work& work, const Piece& piece, const Unit& unit, Gate& full) {
+    const Staged staged(work, piece, unit);
+    if constexpr (SHIFTED) copy_shifted_rows<COPYING>(work, piece, unit, staged);
+    else if constexpr (INPUT_TURNED) copy_lines<COPYING>(work, piece, unit, staged);
+    else copy_rows(work, piece, unit, staged);
+    if constexpr (SHIFTED || INPUT_TURNED) {
+        if (unit.count < STEPS) {
+            copy_rest(work, piece, unit, staged);
+            copy_async_wait_all();
+            full.arrive();
+            return;
+        }
+    }
+    full.arrive_after_copies();
+}
+
+// Units that are loaded at a time. Where two pieces are more than a ring, all blocks wait for the last units of the
+// next one while they store this one, and for longer the more units are asked for at once: (65536, 4096) floats take an
+// H200 0.627 ms with 4 units of 8192 bytes, 0.633 with 5, 0.658 with 3, and 0.684 where nothing but the ring holds
+// loaders back. Smaller pieces are loaded early enough: a limit costs them up to 2 %.
+constexpr int IN_FLIGHT = 2 * PIECE > STAGES ? 4 : STAGES;
+
+__device__ void await_turn_to_load(const Work& work, int visit) {
+    await_emptied(work, visit);
+    const int before = visit - IN_FLIGHT;
+    if (IN_FLIGHT < STAGES && before >= 0) work.stage(before).full.wait(use_of(before));
+}
+
+__device__ void load_piece(const Work& work, const Piece& piece) {
+    for (int i = 0; i < PIECE; i++) {
+        const Unit unit = work.unit(piece.turn, i);
+        await_turn_to_load(work, unit.visit);
+        load_unit(work, piece, unit, work.stage(unit.visit).full);
+    }
+}
