@@ -27,6 +27,16 @@ __device__ char* begin_of_row(const Unit& unit, char* data, int row) {
     return row_of_stage(data, row) + (BACKWARD ? ROW_STEPS - unit.steps_of(row) : 0) * PITCH;
 }
 
+// Halves are copied as part of 256 bytes, which two strips share: (65536, 8192) bfloat16 then reaches 92.7 % of copy
+// speed on an H200, not 92.0. Where strips have 128 bytes of 4-byte elements, it loses 2.
+constexpr Eviction EVICTION_OF_PIECES = COPY_BYTES == 16 ? EVICTION : EVICT_NORMALLY;
+constexpr bool AMONG = !DENSE && sizeof(Input) == 2 && COPY_BYTES == 16 && PITCH == 128;
+
+__device__ void copy_piece(void* to, const void* from) {
+    if constexpr (AMONG) copy_async_among<EVICTION>(to, from);
+    else copy_async<COPY_BYTES, EVICTION_OF_PIECES>(to, from);
+}
+
 // Rows that are contiguous in memory and in the stage, in pieces.
 __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr int THREADS = LOADERS * LANES, PIECES = ROW_BYTES / COPY_BYTES;
@@ -36,7 +46,7 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
 #pragma unroll 8
         for (int i = thread; i < ROWS * PIECES; i += THREADS) {
             const int row = REVERSE ? ROWS - 1 - i / PIECES : i / PIECES;
-            copy_async<COPY_BYTES>(row_of_stage(data, row) + i % PIECES * COPY_BYTES, from + i * COPY_BYTES);
+            copy_piece(row_of_stage(data, row) + i % PIECES * COPY_BYTES, from + i * COPY_BYTES);
         }
         return;
     }
@@ -52,14 +62,6 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
 
 // Boxes: the steps of a strip, each in pieces. A thread has the same place in every step. A piece of one element may
 // come from anywhere.
-constexpr bool AMONG = sizeof(Input) == 2 && COPY_BYTES == 16 && PITCH == 128;
-
-// Halves are copied as part of 256 bytes, which two strips share: (65536, 8192) bfloat16 then reaches 92.7 % of copy
-// speed on an H200, not 92.0. Where strips have 128 bytes of 4-byte elements, it loses 2.
-__device__ void copy_piece(void* to, const void* from) {
-    if constexpr (AMONG) copy_async_among(to, from);
-    else copy_async<COPY_BYTES>(to, from);
-}
 
 // Loaders of single elements have the most to do, so that only for them all copies of a row are unrolled: every second of
 // 4096 columns takes an H200 0.427 ms so, and 0.430 in rounds of 8.
@@ -147,7 +149,7 @@ __device__ void copy_lines(const Work& work, const Unit& unit, char* data, int t
         if (step >= unit.count) continue;
         const Index number = unit.begin() + step, lowest = REVERSE ? g.length - number - PIECE : number;
         const char* from = work.input + g.input_line.offset(unit.line + column) + lowest * SIZE;
-        copy_async<COPY_BYTES>(line_of_stage(data, column) + step * SIZE, from);
+        copy_async<COPY_BYTES, EVICTION_OF_PIECES>(line_of_stage(data, column) + step * SIZE, from);
     }
 }
 
@@ -182,7 +184,7 @@ __device__ void copy_in_bulk(const Work& work, const Unit& unit, HardwareGate& f
         return;
     }
     const char* from = unit.input + unit.lowest(row, work.g.length) * work.g.input_axis.stride[0];
-    full.arrive_with_copy(begin_of_row(unit, data, row), from, bytes);
+    full.template arrive_with_copy<EVICTION>(begin_of_row(unit, data, row), from, bytes);
 }
 
 // Threads that follow each other take neighbours in memory.

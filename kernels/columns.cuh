@@ -186,7 +186,7 @@ struct Source {
     __device__ Pack<Input, VECTOR> load(int k) const {
         Pack<Input, VECTOR> pack;
         if (INPUT_PACKED) {
-            pack = *reinterpret_cast<const Pack<Input, VECTOR>*>(column[0] + k * step);
+            pack = load_items<EVICTION, Pack<Input, VECTOR>>(column[0] + k * step);
         } else {
 #pragma unroll
             for (int v = 0; v < VECTOR; v++) pack.element[v] = load_element<Input, INPUT_ALIGNED>(column[v] + k * step);

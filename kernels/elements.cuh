@@ -118,28 +118,36 @@ template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT < 16 ? sizeof(
     T element[COUNT];
 };
 
-// Packs that nobody reads again soon: they leave the caches before anything else does.
-template <typename Items> union Streamed {
-    uint4 words;
-    Items pack;
-    __device__ Streamed() {}
+template <typename Items, typename Words> union InWords {
+    Words words;
+    Items items;
+    __device__ InWords() {}
 };
 
-// ONCE: of what is read only once.
-template <bool ONCE, typename T, int COUNT> __device__ void load_pack(const char* from, Pack<T, COUNT>& pack) {
-    if constexpr (ONCE && sizeof(pack) == sizeof(uint4)) {
-        Streamed<Pack<T, COUNT>> loaded;
+// Hints are given for whole words, 8 or 16 bytes of them.
+template <Eviction HOW, typename Items> __device__ Items load_items(const char* from) {
+    if constexpr (HOW == EVICT_FIRST && sizeof(Items) == sizeof(uint4)) {
+        InWords<Items, uint4> loaded;
         loaded.words = __ldcs(reinterpret_cast<const uint4*>(from));
-        pack = loaded.pack;
+        return loaded.items;
+    } else if constexpr (HOW == EVICT_LAST && sizeof(Items) == sizeof(uint4)) {
+        InWords<Items, uint4> loaded;
+        loaded.words = load_evicted_last(reinterpret_cast<const uint4*>(from));
+        return loaded.items;
+    } else if constexpr (HOW == EVICT_LAST && sizeof(Items) == sizeof(uint2)) {
+        InWords<Items, uint2> loaded;
+        loaded.words = load_evicted_last(reinterpret_cast<const uint2*>(from));
+        return loaded.items;
     } else {
-        pack = *reinterpret_cast<const Pack<T, COUNT>*>(from);
+        return *reinterpret_cast<const Items*>(from);
     }
 }
 
+// What nobody reads again soon: it leaves the caches before anything else does.
 template <typename T, int COUNT> __device__ void store_once(char* to, const Pack<T, COUNT>& pack) {
     if constexpr (sizeof(pack) == sizeof(uint4)) {
-        Streamed<Pack<T, COUNT>> stored;
-        stored.pack = pack;
+        InWords<Pack<T, COUNT>, uint4> stored;
+        stored.items = pack;
         __stcs(reinterpret_cast<uint4*>(to), stored.words);
     } else {
         *reinterpret_cast<Pack<T, COUNT>*>(to) = pack;

@@ -13,19 +13,15 @@ struct HardwareGate {
 
     // From 9.0 on: arrives, and keeps the gate shut until `bytes` have come, which are a multiple of 16 as are the
     // addresses.
-    __device__ void arrive_with_copy(void* to, const void* from, unsigned bytes) {
+    template <Eviction HOW> __device__ void arrive_with_copy(void* to, const void* from, unsigned bytes) {
         mbarrier_arrive_expect(&barrier, bytes);
-        bulk_load(to, from, bytes, &barrier);
+        bulk_load<HOW>(to, from, bytes, &barrier);
     }
 
     // The same in several copies of so many bytes together.
     __device__ void arrive_and_expect(unsigned bytes) { mbarrier_arrive_expect(&barrier, bytes); }
-    __device__ void copy(void* to, const void* from, unsigned bytes) { bulk_load(to, from, bytes, &barrier); }
-
-    // The same for what is read only once.
-    __device__ void arrive_with_only_copy(void* to, const void* from, unsigned bytes) {
-        mbarrier_arrive_expect(&barrier, bytes);
-        bulk_load_once(to, from, bytes, &barrier);
+    template <Eviction HOW> __device__ void copy(void* to, const void* from, unsigned bytes) {
+        bulk_load<HOW>(to, from, bytes, &barrier);
     }
 
     // Arrives when all copy_async of this thread so far are complete; it does not wait for that.

@@ -1,6 +1,12 @@
 // The only place for inline PTX and for what differs between the GPU and the execution of these sources on a CPU.
 #pragma once
 
+// When what is loaded leaves the second-level cache, beside all else there. From large arrays that are read and written
+// once everything leaves before it is needed again. Yet if loads go last, stores go first, in longer runs: memory turns
+// around less often, we believe. On an H200 rows of (65536, 4096) are summed in 0.497 ms, and without the hint in 0.516; a copy
+// takes 0.505.
+enum Eviction { EVICT_NORMALLY, EVICT_FIRST, EVICT_LAST };
+
 #ifdef CUDA_ON_CPU
 #include "cuda_on_cpu_intrinsics.h"
 #else
@@ -213,13 +219,38 @@ __device__ inline void store_relaxed_pair(unsigned long long* address, unsigned 
     asm volatile("st.relaxed.gpu.v2.b64 [%0], {%1, %2};" ::"l"(address), "l"(first), "l"(second) : "memory");
 }
 
-// The same of what others read soon: the second-level cache keeps it longer than what streams through.
+#define EVICT(when) ".reg .b64 policy; createpolicy.fractional.L2::evict_" when ".b64 policy, 1.0;"
+
+// Volatile, so that no load is moved to before what it has to wait for.
+__device__ inline uint4 load_evicted_last(const uint4* from) {
+#if __CUDA_ARCH__ >= 800
+    uint4 words;
+    asm volatile("{" EVICT("last") "ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], policy;}"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "l"(__cvta_generic_to_global(from)));
+    return words;
+#else
+    return *from;
+#endif
+}
+__device__ inline uint2 load_evicted_last(const uint2* from) {
+#if __CUDA_ARCH__ >= 800
+    uint2 words;
+    asm volatile("{" EVICT("last") "ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], policy;}"
+                 : "=r"(words.x), "=r"(words.y)
+                 : "l"(__cvta_generic_to_global(from)));
+    return words;
+#else
+    return *from;
+#endif
+}
+
+// Stores what others read soon: the second-level cache keeps it longer than what streams through.
 __device__ inline void store_relaxed_pair_kept(unsigned long long* address, unsigned long long first,
                                                unsigned long long second) {
 #if __CUDA_ARCH__ >= 800
     asm volatile(
-        "{.reg .b64 kept; createpolicy.fractional.L2::evict_last.b64 kept, 1.0;"
-        "st.relaxed.gpu.L2::cache_hint.v2.b64 [%0], {%1, %2}, kept;}" ::"l"(address),
+        "{" EVICT("last") "st.relaxed.gpu.L2::cache_hint.v2.b64 [%0], {%1, %2}, policy;}" ::"l"(address),
         "l"(first), "l"(second)
         : "memory");
 #else
@@ -288,11 +319,16 @@ __device__ inline void mbarrier_arrive_expect(Mbarrier* barrier, unsigned bytes)
                  : "memory");
 }
 
-template <int BYTES> __device__ inline void copy_async(void* shared, const void* global) {
+template <int BYTES, Eviction HOW = EVICT_NORMALLY> __device__ inline void copy_async(void* shared, const void* global) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
+    static_assert(HOW == EVICT_NORMALLY || (HOW == EVICT_LAST && BYTES == 16), "only whole 16 bytes are worth a hint");
     const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
-    if constexpr (BYTES == 16) {
+    if constexpr (HOW == EVICT_LAST) {
+        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, policy;}" ::"r"(to),
+                     "l"(from)
+                     : "memory");
+    } else if constexpr (BYTES == 16) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
@@ -311,9 +347,16 @@ __device__ inline void copy_async_around(void* shared, const void* global, int, 
 }
 
 // 16 bytes, whose neighbours on either side others copy soon: the cache loads 256 at a time.
-__device__ inline void copy_async_among(void* shared, const void* global) {
+template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_among(void* shared, const void* global) {
+    const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from) : "memory");
+    if constexpr (HOW == EVICT_LAST) {
+        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, policy;}" ::"r"(to),
+                     "l"(from)
+                     : "memory");
+    } else {
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    }
 }
 
 // The same where only those from `begin` to before `end` are wanted.
@@ -366,21 +409,23 @@ __device__ inline void fence_mbarrier_init() {
 __device__ inline void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A copy from global to shared memory whose bytes `barrier` counts. Addresses and sizes are multiples of 16 bytes.
+template <Eviction HOW = EVICT_NORMALLY>
 __device__ inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(shared)),
-                 "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
-                 : "memory");
-}
-
-// The same of what is read only once: it leaves the cache before anything else does.
-__device__ inline void bulk_load_once(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {
-    asm volatile(
-        "{.reg .b64 once; createpolicy.fractional.L2::evict_first.b64 once, 1.0;"
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], once;}" ::"r"(
-            shared_address(shared)),
-        "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
-        : "memory");
+    const unsigned to = shared_address(shared), counted_by = shared_address(barrier);
+    const size_t from = __cvta_generic_to_global(global);
+#define BULK_COPY "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    if constexpr (HOW == EVICT_NORMALLY) {
+        asm volatile(BULK_COPY " [%0], [%1], %2, [%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(counted_by) : "memory");
+    } else if constexpr (HOW == EVICT_FIRST) {
+        asm volatile("{" EVICT("first") BULK_COPY ".L2::cache_hint [%0], [%1], %2, [%3], policy;}" ::"r"(to), "l"(from),
+                     "r"(bytes), "r"(counted_by)
+                     : "memory");
+    } else {
+        asm volatile("{" EVICT("last") BULK_COPY ".L2::cache_hint [%0], [%1], %2, [%3], policy;}" ::"r"(to), "l"(from),
+                     "r"(bytes), "r"(counted_by)
+                     : "memory");
+    }
+#undef BULK_COPY
 }
 
 // Copies from shared to global memory, in groups of the thread that begins them. Addresses and sizes are multiples of 16.

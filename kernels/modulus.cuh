@@ -16,6 +16,7 @@
 //     DIVIDEND, DIVISOR, VALUE, OUTPUT       element types: stored, computed in (both operands), stored
 //     DIVIDEND_ACCESS, DIVISOR_ACCESS        how a thread comes by its operands: packs.cuh
 //     DIVIDEND_ALIGNED, DIVISOR_ALIGNED, OUTPUT_ALIGNED        elements lie at multiples of their size
+//     EVICTION                               of operands in whole packs: intrinsics.cuh
 //     RANK, INDEX, BLOCK                     axes of struct Space; int or long long; threads of a block
 #pragma once
 
@@ -76,8 +77,8 @@ struct Extent {
     }
 };
 
-using DividendLine = Line<StoredDividend, DIVIDEND_ACCESS, DIVIDEND_ALIGNED, Index>;
-using DivisorLine = Line<StoredDivisor, DIVISOR_ACCESS, DIVISOR_ALIGNED, Index>;
+using DividendLine = Line<StoredDividend, DIVIDEND_ACCESS, DIVIDEND_ALIGNED, Index, EVICTION>;
+using DivisorLine = Line<StoredDivisor, DIVISOR_ACCESS, DIVISOR_ALIGNED, Index, EVICTION>;
 
 constexpr bool SAME_DIVISOR = DIVISOR_ACCESS == NUMBER || DIVISOR_ACCESS == ONE;
 template <int COUNT> using DivisorsOf = Divisors<Value, COUNT, SAME_DIVISOR>;

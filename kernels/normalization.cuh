@@ -19,7 +19,7 @@
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
 //                                            group, 4: for each chunk
 //     HAS_OUTPUT                             0: mean and variance alone
-//     READ_ONCE                              the input is best kept out of the caches
+//     EVICTION                               the input's: intrinsics.cuh
 //     ACTIVATION                             a struct of activations.cuh
 //     NORMALIZE_VARIANCE
 //     *_ALIGNED                              every element of that array lies at a multiple of its size

@@ -38,7 +38,7 @@ template <int ARRAY, bool ALIGNED, bool PACKED, typename T, int COUNT>
 __device__ void load_chunk(const char* from, const Geometry& g, Index number, Index end, Pack<T, COUNT>& chunk) {
     if (PACKED && chunk_is_whole<COUNT>(number, end)) {
         const char* place = from + packed_offset<ARRAY, T>(g, number);
-        load_pack<ARRAY == OF_INPUT && READ_ONCE>(place, chunk);
+        chunk = load_items<ARRAY == OF_INPUT ? EVICTION : EVICT_NORMALLY, Pack<T, COUNT>>(place);
         return;
     }
 #pragma unroll

@@ -31,7 +31,7 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     Span span;
     span.load<true>(column.input, g, place);
-    const Elements first = load_elements(column.input, g);
+    const Elements first = load_elements<EVICT_NORMALLY>(column.input, g);
     Sums sums[VECTOR];
     span.sum(first, sums);
     sum_over_warp(sums);

@@ -32,7 +32,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     Span span;
     span.load<true>(column.input, g, place);
     span.hand_over(warp_rows, g, place);
-    const Elements first = load_elements(column.input, g);
+    const Elements first = load_elements<EVICT_NORMALLY>(column.input, g);
     SpanOperands operands;
     Sums sums[VECTOR];
     span.sum(first, sums);
@@ -83,7 +83,7 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
     Place place(g, work.strip, work.tile, ROUNDS);
     const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
     const char* column = input + g.kept.offsets(place.column).of[OF_INPUT];
-    const Elements first = load_elements(column, g);
+    const Elements first = load_elements<EVICT_NORMALLY>(column, g);
     SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
     Sums sums[VECTOR];
     Span span, next;

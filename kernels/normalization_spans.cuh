@@ -71,11 +71,11 @@ __device__ Char* step_of(Char* column, const Geometry& g, const Place& place, in
 
 using Elements = Pack<Input, VECTOR>;
 
-// Elements of VECTOR columns, which may be read once only.
-template <bool ONCE = false> __device__ Elements load_elements(const char* from, const Geometry& g) {
+// Elements of VECTOR columns.
+template <Eviction HOW = EVICTION> __device__ Elements load_elements(const char* from, const Geometry& g) {
     Elements elements;
     if constexpr (INPUT_PACKED) {
-        load_pack<ONCE>(from, elements);
+        elements = load_items<HOW, Elements>(from);
     } else {
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) {
@@ -114,7 +114,7 @@ template <int ROW_BYTES, typename Items> struct RowsOfWarp {
     __device__ static void load(const char* from, Pieces& pieces) {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
-            if (offset_of_piece(i) < BYTES) load_pack<READ_ONCE>(from + offset_of_piece(i), pieces.of_lane[i]);
+            if (offset_of_piece(i) < BYTES) pieces.of_lane[i] = load_items<EVICTION, Piece>(from + offset_of_piece(i));
         }
     }
 
@@ -241,7 +241,7 @@ struct Span {
         }
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
-            if (FILLED || k < place.count) step[k] = load_elements<READ_ONCE>(step_of<OF_INPUT>(column, g, place, k), g);
+            if (FILLED || k < place.count) step[k] = load_elements(step_of<OF_INPUT>(column, g, place, k), g);
         }
     }
 

@@ -80,8 +80,7 @@ __device__ int place_in_stage(const Geometry& g, int number) {
 // Scale and bias that every group reads again are to stay in the cache, so input and output leave it first: 64 groups
 // of 16 MiB took 0.87 ms on an H200, and 1.0 without either hint. Where nothing is read again hints cost up to 4 %.
 __device__ void copy_in_bulk(Gate& full, char* to, const char* from, unsigned bytes) {
-    if (OPERANDS_AGAIN) full.arrive_with_only_copy(to, from, bytes);
-    else full.arrive_with_copy(to, from, bytes);
+    full.template arrive_with_copy<OPERANDS_AGAIN ? EVICT_FIRST : EVICTION>(to, from, bytes);
 }
 
 // The copy engine moves whole 16 bytes. The few elements of a run before and after them are copied one by one, without

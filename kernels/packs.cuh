@@ -122,7 +122,7 @@ template <typename T, int COUNT> __device__ Values<T, COUNT> load_second(const c
 }
 
 // A line of elements, that of `from` the first.
-template <typename T, int ACCESS, bool ALIGNED, typename Index> struct Line {
+template <typename T, int ACCESS, bool ALIGNED, typename Index, Eviction HOW = EVICT_NORMALLY> struct Line {
     const char* from;
     Index step;  // in bytes, where it is STRIDED
     T number;
@@ -140,7 +140,7 @@ template <typename T, int ACCESS, bool ALIGNED, typename Index> struct Line {
         constexpr Index SIZE = sizeof(T);
         constexpr bool IN_WORDS = Loaded::IN_MEMORY && sizeof(Loaded) >= 4;
         if constexpr (ACCESS == NUMBER || ACCESS == ONE) return filled_with<COUNT>(one(0));
-        else if constexpr (ACCESS == PACKED && IN_WORDS) return *reinterpret_cast<const Loaded*>(from + first * SIZE);
+        else if constexpr (ACCESS == PACKED && IN_WORDS) return load_items<HOW, Loaded>(from + first * SIZE);
         else if constexpr (ACCESS == SHIFTED && IN_WORDS) return load_shifted<Loaded>(from + first * SIZE);
         else if constexpr (ACCESS == SECOND && IN_WORDS) return load_second<T, COUNT>(from + first * 2 * SIZE);
         else return part<COUNT>(first, first, first + COUNT);

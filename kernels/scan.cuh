@@ -16,6 +16,7 @@
 //     INPUT_ALIGNED, OUTPUT_ALIGNED      every element lies at a multiple of its size
 //     INPUT_PACKED, OUTPUT_PACKED        whole chunks lie dense and aligned, and are moved in one access
 //     INPUT_DENSE, OUTPUT_DENSE          neighbours along the axis lie side by side
+//     EVICTION                the input's: intrinsics.cuh
 //     LINE_RANK_IN, LINE_RANK_OUT, AXIS_RANK_IN, AXIS_RANK_OUT, INDEX    see layout.cuh
 #pragma once
 

@@ -108,7 +108,7 @@ __device__ void load_slices(const Work& work) {
         const char* strip = work.input + g.input_line.offset(slice.line);
         for (int k = 0; k < slice.steps; k++) {
             const char* from = strip + g.input_axis.offset(along(slice.begin + k, g.length));
-            full.copy(work.step_of_stage(number, k), from, slice.bytes);
+            full.copy<EVICTION>(work.step_of_stage(number, k), from, slice.bytes);
         }
     }
 }

@@ -25,7 +25,7 @@ struct Rows {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const Index start = chunk_start(first + r * ROW + lane_index() * CHUNK, line.length);
-            pack[r] = *reinterpret_cast<const Pack<Input, CHUNK>*>(line.input + start * SIZE_IN);
+            pack[r] = load_items<EVICTION, Pack<Input, CHUNK>>(line.input + start * SIZE_IN);
         }
 #pragma unroll
         for (int r = 0; r < ROWS; r++) widen_pack(pack[r], chunk[r].value);

@@ -174,11 +174,11 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     const int bulk = inner.end - inner.begin;
     if (PARTED && bulk > FIRST_PART) {
         full.arrive_and_expect(bulk);
-        full.copy(to + inner.begin, from + inner.begin, FIRST_PART);
+        full.template copy<EVICTION>(to + inner.begin, from + inner.begin, FIRST_PART);
         if (visit > 0) work.stage(visit - 1).full.wait(turn(visit - 1));
-        full.copy(to + inner.begin + FIRST_PART, from + inner.begin + FIRST_PART, bulk - FIRST_PART);
+        full.template copy<EVICTION>(to + inner.begin + FIRST_PART, from + inner.begin + FIRST_PART, bulk - FIRST_PART);
     } else if (bulk > 0) {
-        full.arrive_with_copy(to + inner.begin, from + inner.begin, bulk);
+        full.template arrive_with_copy<EVICTION>(to + inner.begin, from + inner.begin, bulk);
     } else {
         full.arrive();
     }

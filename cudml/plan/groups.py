@@ -16,6 +16,7 @@ import numpy as np
 from cudml.plan.device import LANES
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, broadcast, index_type, magic_of, outer_to_inner
+from cudml.plan.loads import EVICT_FIRST, EVICT_NORMALLY, eviction_of
 from cudml.plan.plan import Struct
 from cudml.plan.spec import Normalization
 
@@ -184,11 +185,13 @@ class Groups:
         return Struct(counts + self.kept.numbers(narrow) + self.reduced.numbers(narrow), index)
 
     @property
-    def is_read_once(self) -> bool:
-        """Whether the input only stands in the way in the caches: of moments, which take an H200 239 us of (1048576,
-        256) floats in place of 251. Those of several groups in a row of a warp take 260, and would take 263."""
+    def eviction(self) -> str:
+        """Of the input. That of moments only stands in the way in the caches: those of (1048576, 256) floats take an
+        H200 239 us evicted first, and 251 normally; those of several groups in a row of a warp 263 and 260."""
+        if self.has("output"):
+            return eviction_of(self.source)
         is_row = self.are_columns or self.length * self.source.dtype.itemsize > LANES * VECTOR_BYTES // 2
-        return not self.has("output") and is_row
+        return EVICT_FIRST if is_row else EVICT_NORMALLY
 
     @property
     def are_floats(self) -> bool:
@@ -241,7 +244,7 @@ class Groups:
             "ACTIVATION": spec.activation.name if spec.activation else "identity",
             "NORMALIZE_VARIANCE": spec.normalize_variance,
             "HAS_OUTPUT": self.has("output"),
-            "READ_ONCE": self.is_read_once,
+            "EVICTION": self.eviction,
             "INDEX": "int" if self.index.itemsize == 4 else "long long",
             "KEPT_RANK": len(self.kept.sizes),
             "REDUCED_RANK": len(self.reduced.sizes),

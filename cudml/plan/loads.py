@@ -1,5 +1,21 @@
-"""How an assembly line loads its stages: the constants of kernels/gate.cuh."""
+"""How kernels load what they read: their constants."""
 
 from __future__ import annotations
 
+from cudml.plan.layout import ArrayLayout
+
+#: kernels/gate.cuh: how an assembly line loads its stages.
 BY_ELEMENTS, BY_COPIES, IN_BULK = 0, 1, 2
+
+#: kernels/intrinsics.cuh: Eviction.
+EVICT_NORMALLY, EVICT_FIRST, EVICT_LAST = "EVICT_NORMALLY", "EVICT_FIRST", "EVICT_LAST"
+
+#: From here on arrays do not fit the second-level cache with their outputs. What others keep in it is lost then anyway.
+#: Loads that are evicted last make it no better: right after, copies within 16 MiB take an H200 9.5 us in place of 7.8,
+#: until as much was loaded otherwise.
+_LARGE_BYTES = 1 << 26
+
+
+def eviction_of(source: ArrayLayout) -> str:
+    """Of what is read once, while as much is written."""
+    return EVICT_LAST if source.size * source.dtype.itemsize >= _LARGE_BYTES else EVICT_NORMALLY

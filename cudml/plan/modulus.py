@@ -20,6 +20,7 @@ from cudml.plan.layout import (
     magic_of,
     outer_to_inner,
 )
+from cudml.plan.loads import EVICT_NORMALLY, eviction_of
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Struct, constants_of
 from cudml.plan.spec import Modulus
 
@@ -94,7 +95,7 @@ class _Call:
         return replace(self, sizes=(*self.sizes[:-1], parts, length), strides=strides)
 
     def plan(
-        self, kernel: str, access: dict[str, str], threads: int, block: int, geometry: Sequence[int], **own: int
+        self, kernel: str, access: dict[str, str], threads: int, block: int, geometry: Sequence[int], **own: int | str
     ) -> Plan:
         """The plan of a kernel: constants and arguments that all have, and those of its own."""
         constants = constants_of(
@@ -105,7 +106,7 @@ class _Call:
             **{name.upper(): c_name(self.dtype(name)) for name in self.arrays},
             **{f"{name.upper()}_ACCESS": value for name, value in access.items()},
             **{f"{name.upper()}_ALIGNED": _is_aligned(array) for name, array in self.arrays.items()},
-            **own,
+            **{"EVICTION": EVICT_NORMALLY, **own},
         )
         if 0 in self.sizes:
             return Plan(f"{kernel}.cu", constants, ())
@@ -169,7 +170,15 @@ def _plan_packs(call: _Call) -> Plan | None:
     own = {"PACK": pack, "ALIGNED_ROWS": whole["output"], "ROWS": rows, "RANK": len(call.sizes) - 1}
     # Memory wants a pack of every thread that a multiprocessor has room for, or several of half as many.
     own |= {"BLOCKS": max(call.device.threads_per_multiprocessor // block, 1) if rows == 1 else 1}
-    return call.plan("modulus_packs", access, threads, block, geometry, **own)
+    return call.plan("modulus_packs", access, threads, block, geometry, EVICTION=_eviction(call, access), **own)
+
+
+def _eviction(call: _Call, access: dict[str, str]) -> str:
+    """Divisors that several rows share stay as they are: (65536, 4096) float32 by a column take 5 % longer evicted
+    last."""
+    dividend = call.arrays["dividend"]
+    alone = access["divisor"] in ("PACKED", "NUMBER") and not any(s == 0 for s in call.strides["divisor"][:-1])
+    return eviction_of(dividend) if isinstance(dividend, ArrayLayout) and alone else EVICT_NORMALLY
 
 
 def _block_of_packs(threads: int, rows: int, access: dict[str, str], device: DeviceProperties) -> int:

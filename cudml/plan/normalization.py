@@ -7,6 +7,7 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout, power_of_two
+from cudml.plan.loads import EVICT_NORMALLY
 from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
@@ -101,10 +102,12 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
     rows *= rounds
     shares = {**_shares(groups, device, most_warps, _ROWS_OF_WARP), "ROUNDS": rounds}
     shares["ENDS"] = _ends(groups, rows * LANES, 1)
-    shares["READ_ONCE"] = groups.is_read_once and shares["ENDS"] == 0  # (300, 100000) takes 35 us, and 38 read once
+    constants = groups.in_tiles(rows * LANES * groups.chunk).constants(spec)
+    if shares["ENDS"] and not groups.has("output"):
+        constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
     groups = groups.in_tiles(rows * LANES * groups.chunk)
     block = most_warps * LANES
-    return two_steps("lines", groups, spec, {**groups.constants(spec), **shares}, block)
+    return two_steps("lines", groups, spec, {**constants, **shares}, block)
 
 
 def _most_warps(groups: Groups) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes, c_name
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, collapse, index_type, outer_to_inner, step
-from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
+from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.spec import Scan, SegmentedScan
 
@@ -273,6 +273,7 @@ def _constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work:
         "INPUT_ALIGNED": source.element_aligned,
         "OUTPUT_ALIGNED": output.element_aligned,
         "INPUT_PACKED": _packed(source, work.input_axis, work, spec.reverse),
+        "EVICTION": eviction_of(source),
         "OUTPUT_PACKED": not initial and _packed(output, work.output_axis, work, spec.reverse),
         "LINE_RANK_IN": work.input_line.rank,
         "LINE_RANK_OUT": work.output_line.rank,

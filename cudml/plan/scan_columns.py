@@ -10,7 +10,7 @@ import numpy as np
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims, index_type, power_of_two
-from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, IN_BULK
+from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.spec import Scan
 
@@ -489,6 +489,12 @@ def _vector(case: _Case, columns: int, value_bytes: int) -> int:
     return case.vector(_power_of_two_within(max(1, min(widest, most, columns // LANES)))) if columns % LANES == 0 else 1
 
 
+def _eviction(case: _Case, chosen: Columns) -> str:
+    """Evicted last, sums in more bytes than elements have take 1.5 to 2 % longer, narrow columns 0.5 %."""
+    widened = case.value.itemsize > case.source.dtype.itemsize
+    return EVICT_NORMALLY if widened or chosen.dense else eviction_of(case.source)
+
+
 def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> Plan:
     work = case.work
     overlap = _SECTOR_BYTES // case.output.dtype.itemsize - 1 if chosen.overlapping else 0
@@ -502,6 +508,7 @@ def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> 
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
     shares = {
         **chosen.constants,
+        "EVICTION": _eviction(case, chosen),
         "INDEX": "int" if index.itemsize == 4 else "long long",
         "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
         "INPUT_PACKED": chosen.load != BY_ELEMENTS,

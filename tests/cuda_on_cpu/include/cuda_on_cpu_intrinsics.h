@@ -65,8 +65,13 @@ inline void store_relaxed_pair_kept(unsigned long long* address, unsigned long l
     store_relaxed_pair(address, first, second, where);
 }
 
+template <typename Words>
+Words load_evicted_last(const Words* from) {
+    return *from;
+}
+
 // cp.async: copies of a thread, in groups, from global to shared memory.
-template <int BYTES>
+template <int BYTES, auto HOW = 0>
 void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
     cuda_on_cpu::copy_async(shared, global, BYTES, where);
@@ -83,8 +88,8 @@ inline void copy_async_amid(void* shared, const void* global, int begin, int end
                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
 }
-inline void copy_async_among(void* shared, const void* global,
-                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+template <auto HOW = 0>
+void copy_async_among(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async(shared, global, 16, where);
 }
 inline void copy_async_commit(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
@@ -146,13 +151,10 @@ inline void fence_async_proxy(cuda_on_cpu::Where where = cuda_on_cpu::Where::cur
 }
 
 // cp.async.bulk: one-dimensional copies by the copy engine.
+// Hints to the cache change nothing of what is copied or loaded.
+template <auto HOW = 0>
 inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier,
                       cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
-    cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
-}
-// A hint to the cache changes nothing of what is copied or stored.
-inline void bulk_load_once(void* shared, const void* global, unsigned bytes, Mbarrier* barrier,
-                           cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
 }
 inline void bulk_prefetch(const void*, unsigned) {}
@@ -190,8 +192,10 @@ inline void cluster_wait(cuda_on_cpu::Where where = cuda_on_cpu::Where::current(
 }
 inline unsigned cluster_rank() { return cuda_on_cpu::cluster_rank(); }
 
-template <int COUNT> void take_registers() {}
-template <int COUNT> void leave_registers() {}
+template <int COUNT>
+void take_registers() {}
+template <int COUNT>
+void leave_registers() {}
 inline unsigned cluster_size() { return cuda_on_cpu::cluster_size(); }
 template <typename T>
 T* map_shared(T* shared, unsigned rank, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
