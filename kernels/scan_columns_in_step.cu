@@ -5,7 +5,8 @@
 // So the columns are cut into strips, one for each block, that lie side by side and are as wide as registers allow for.
 // A block goes down its strip slice by slice, some steps each, and loads none before nearly all blocks have stored the
 // one LAG slices before it. This takes 0.527 ms with a lag of 3 slices of 32 KB, 0.539 with 4 and 0.602 with 2: the
-// sooner a slice is scanned, the better.
+// sooner a slice is scanned, the better. Nobody needs what others store: a block whose patience ends, for instance
+// because another kernel keeps some from beginning, goes on at its own pace.
 //
 //     loader      copies a slice into a stage of shared memory, in bulk                     full
 //     scanners    turn it into outputs; a thread has PACKS packs of VECTOR columns          scanned
@@ -32,6 +33,9 @@ constexpr bool MORE_ROWS = ROW_BITS > 1;  // of the tree than two, whose prefixe
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
 static_assert(sizeof(Output) == sizeof(Input) && PACK_BYTES == 16, "outputs take the place of inputs");
+// Looks at what others have stored, of some 0.7 us each; slices take 2 us.
+constexpr int PATIENCE = 100;
+
 static_assert(STEPS % CHUNK == 0 || CHUNK % STEPS == 0, "slices are parts of chunks, or some of them");
 
 struct Cut {
@@ -76,11 +80,13 @@ struct Work {
 
     // Blocks count the slices that they have stored as others count tickets. The last fifth of them is not waited for:
     // (128, 1048576) int64 takes an H200 0.527 ms so, 0.533 if all are, and 0.526 without two fifths; float32 of (256,
-    // 1048576) 0.527, 0.528 and 0.530.
-    __device__ void await_others(int number) const {
+    // 1048576) 0.527, 0.528 and 0.530. Returns whether patience lasted.
+    __device__ bool await_others(int number) const {
         const unsigned stored = (number - LAG + 1) * gridDim.x - gridDim.x / 5;
-        while (number >= LAG && static_cast<unsigned>(load_relaxed(control)) < stored) {
+        for (int looks = 0; number >= LAG && static_cast<unsigned>(load_relaxed(control)) < stored; looks++) {
+            if (looks == PATIENCE) return false;
         }
+        return true;
     }
     __device__ void count_stored() const {
         const Index all = static_cast<Index>(slices() * gridDim.x);
@@ -94,12 +100,13 @@ struct Work {
 
 __device__ void load_slices(const Work& work) {
     const Geometry& g = work.g;
+    bool in_step = true;
 #pragma unroll 1
     for (int number = 0; number < work.slices(); number++) {
         const Slice slice = work.slice(number);
         HardwareGate& full = work.gates_of(number).full;
         if (number >= STAGES) work.gates_of(number).emptied.wait(work.turn(number) - 1);
-        work.await_others(number);
+        in_step = in_step && work.await_others(number);
         if (slice.bytes == 0) {
             full.arrive();
             continue;
@@ -253,6 +260,7 @@ __device__ void scan_slices(const Work& work) {
 extern "C" __global__ void __launch_bounds__(THREADS + 2 * LANES, 1)
 scan_columns_in_step(const char* input, char* output, Word* control, Geometry g, Cut cut) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
+    await_launch_ahead();
     Gates(&gates)[STAGES] = *reinterpret_cast<Gates(*)[STAGES]>(dynamic_shared + STAGES * STAGE_BYTES);
     if (threadIdx.x == 0) {
 #pragma unroll 1

@@ -352,7 +352,7 @@ class _Strips(NamedTuple):
 def _strips_in_step(case: _Case) -> _Strips | None:
     """Those of columns that blocks go down in step; None where each thread goes down as fast as it can."""
     work, device, size = case.work, case.device, case.source.dtype.itemsize
-    if device.compute_capability < (9, 0) or not device.cooperative_launch or case.inner != work.lines:
+    if device.compute_capability < (9, 0) or case.inner != work.lines:
         return None
     vector = VECTOR_BYTES // size
     is_kept = case.source.dtype == case.output.dtype == case.value and case.accumulator == size >= 4
@@ -389,7 +389,7 @@ def _plan_in_step(case: _Case, constants: _Constants, strips: _Strips) -> Plan:
     cut = Struct((strips.nbytes // size, strips.passes, math.ceil(work.length / strips.steps)), work.index)
     arguments = (Pointer("input"), Pointer("output"), Scratch(), work.geometry, cut)
     threads, shared = (strips.scanners + 2) * LANES, strips.shared_bytes
-    launch = Launch("scan_columns_in_step", blocks, threads, arguments, shared_bytes=shared, cooperative=True)
+    launch = Launch("scan_columns_in_step", blocks, threads, arguments, shared_bytes=shared, early=True)
     constants = {**constants, **shares}
     return Plan("scan_columns_in_step.cu", constants_of(**constants), (launch,), scratch_bytes=_CONTROL_BYTES)
 
