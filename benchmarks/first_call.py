@@ -63,7 +63,7 @@ def _in_new_process(arguments: Sequence[str], environment: Mapping[str, str]) ->
 
 def _print_table(names: Sequence[str], folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    environment |= {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "CUDA_CACHE_DISABLE": "1"}  # NVRTC has a cache too
 
     def first_call(name: str, cache: str) -> float:
         arguments = ("-m", "benchmarks.first_call", "--only", name)
