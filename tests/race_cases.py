@@ -719,10 +719,10 @@ HELD = [
     normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
     normalization("held by a large cluster", (40, 7000), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
     normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_TEAM),
-    normalization("held doubles", (70, 900), np.float64, (1,), "transposed", "contiguous"),
+    normalization("held doubles", (70, 901), np.float64, (1,), "transposed", "contiguous"),
     normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_TEAM),
-    normalization("held by one block each", (3, 200, 40), np.float32, (1,), "contiguous", "rolled axes", ONE_TEAM),
-    turned_batch_norm("held batch norm", (1, 40, 800), ONE_TEAM),
+    normalization("held by one block each", (3, 200, 37), np.float32, (1,), "contiguous", "rolled axes", ONE_TEAM),
+    turned_batch_norm("held batch norm", (1, 40, 500), ONE_TEAM),
 ]
 
 # ----------------------------------------------------------------------------------------------------------------------
