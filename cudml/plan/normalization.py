@@ -102,11 +102,10 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
     rows *= rounds
     shares = {**_shares(groups, device, most_warps, _ROWS_OF_WARP), "ROUNDS": rounds}
     shares["ENDS"] = _ends(groups, rows * LANES, 1)
-    constants = groups.in_tiles(rows * LANES * groups.chunk).constants(spec)
+    groups = groups.in_tiles(rows * LANES * groups.chunk)
+    constants, block = groups.constants(spec), most_warps * LANES
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
-    groups = groups.in_tiles(rows * LANES * groups.chunk)
-    block = most_warps * LANES
     return two_steps("lines", groups, spec, {**constants, **shares}, block)
 
 
