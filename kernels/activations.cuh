@@ -23,7 +23,9 @@ template <int COUNT> __device__ float polynomial(const float (&c)[COUNT], float 
     return sum;
 }
 
-__device__ inline float exponential(float x) { return approximate_power_of_two(x * 1.44269504f); }
+constexpr float LOG2_E = 1.44269504f;
+
+__device__ inline float exponential(float x) { return approximate_power_of_two(x * LOG2_E); }
 __device__ inline double exponential(double x) { return exp(x); }
 
 // n / d, for d from 1 to 2^64; rounded as the division is, but for rare cases.
@@ -36,7 +38,7 @@ __device__ inline double divided(double n, double d) { return n / d; }
 // exp(x) - 1 would cancel for small x, and exp overflow for none that is at most 0.
 __device__ inline float exp_minus_one(float x) {
     constexpr float C[] = {0.49999997f, 0.16666539f, 0.0416672193f, 0.00836717524f, 0.00138824014f};
-    const float near = fmaf(x * x, polynomial(C, x), x), far = exponential(x) - 1;
+    const float near = fmaf(x * x, polynomial(C, x), x), far = flushed_power_of_two(x * LOG2_E) - 1;
     return absolute(x) < 0.35f ? near : far;
 }
 __device__ inline double exp_minus_one(double x) { return expm1(x); }

@@ -109,6 +109,13 @@ __device__ inline float approximate_power_of_two(float x) {
     return y;
 }
 
+// The same, where a result below the smallest normal number is as good as 0: in a third of the instructions.
+__device__ inline float flushed_power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // Its first 20 bits are right.
 __device__ inline double approximate_reciprocal(double x) {
     double r;

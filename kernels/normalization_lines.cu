@@ -208,8 +208,9 @@ constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
 __device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES * ROWS + r) * ROW; }
 
 struct Rows {
-    // (16384, 16384) float16s take an H200 0.266 ms two rows at a time and 0.273 four, floats 0.5185 and 0.5178.
-    static constexpr int MOST_AT_ONCE = sizeof(Input) == 2 ? 2 : 4;
+    // Few at a time take fewer registers. (16384, 16384) float16s take an H200 0.266 ms two rows at a time and 0.273 four,
+    // (65536, 4096) floats with softplus 0.507 and 0.513; but (16384, 16384) floats, 8 rows a warp, 0.507 and 0.506.
+    static constexpr int MOST_AT_ONCE = sizeof(Input) == 2 || (sizeof(Input) == 4 && ROWS <= 4) ? 2 : 4;
     static constexpr int AT_ONCE = OPERANDS_EARLY || ROWS < 4 ? ROWS : MOST_AT_ONCE;
 
     Chunk chunk[ROWS];

@@ -47,6 +47,10 @@ inline float approximate_power_of_two(float x) {
     return cuda_on_cpu::bits_as<float>(cuda_on_cpu::bits_as<uint32_t>(exact) + cuda_on_cpu::bits_as<uint32_t>(x) % 5 -
                                        2);
 }
+inline float flushed_power_of_two(float x) {
+    const float y = approximate_power_of_two(x);
+    return y < std::numeric_limits<float>::min() ? 0 : y;
+}
 
 // Applies a function to both halves of words.
 template <typename Function>
