@@ -143,17 +143,6 @@ template <Eviction HOW, typename Items> __device__ Items load_items(const char* 
     }
 }
 
-// What nobody reads again soon: it leaves the caches before anything else does.
-template <typename T, int COUNT> __device__ void store_once(char* to, const Pack<T, COUNT>& pack) {
-    if constexpr (sizeof(pack) == sizeof(uint4)) {
-        InWords<Pack<T, COUNT>, uint4> stored;
-        stored.items = pack;
-        __stcs(reinterpret_cast<uint4*>(to), stored.words);
-    } else {
-        *reinterpret_cast<Pack<T, COUNT>*>(to) = pack;
-    }
-}
-
 __device__ inline unsigned pair_of(float low, float high, const float16*) { return halves_from_floats(low, high); }
 __device__ inline unsigned pair_of(float low, float high, const bfloat16*) { return bfloat16s_from_floats(low, high); }
 

@@ -247,6 +247,6 @@ normalize_bundles(const char* input, char* output, const char* scale, const char
 #pragma unroll 4
     for (int piece = mover.first; piece < mover.runs; piece += AT_ONCE) {
         char* to = bundle.output + mover.offset<OF_OUTPUT>(piece) + mover.vector * sizeof(Result);
-        store_once(to, affine.of(*mover.in_bundle(piece), p));
+        store_streaming(reinterpret_cast<Result*>(to), affine.of(*mover.in_bundle(piece), p));
     }
 }
