@@ -3,8 +3,8 @@
 
 // When what is loaded leaves the second-level cache, beside all else there. From large arrays that are read and written
 // once everything leaves before it is needed again. Yet if loads go last, stores go first, in longer runs: memory turns
-// around less often, we believe. On an H200 rows of (65536, 4096) are summed in 0.497 ms, and without the hint in 0.516; a copy
-// takes 0.505.
+// around less often, we believe. On an H200 rows of (65536, 4096) are summed in 0.497 ms, and without the hint in
+// 0.516; a copy takes 0.505.
 enum Eviction { EVICT_NORMALLY, EVICT_FIRST, EVICT_LAST };
 
 #ifdef CUDA_ON_CPU
@@ -164,8 +164,8 @@ __device__ inline unsigned halves_max(unsigned a, unsigned b) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Launches that begin early (cudml/cuda/early.py), from compute capability 9.0 on.
 
-// Waits until what was launched before is done and all that it wrote can be read. Before that a kernel may set up shared
-// memory, and prefetch what it is about to read: the second-level cache holds what is current, whoever writes it
+// Waits until what was launched before is done and all that it wrote can be read. Before that a kernel may set up
+// shared memory, and prefetch what it is about to read: the second-level cache holds what is current, whoever writes it
 // meanwhile.
 __device__ inline void await_launch_ahead_alone() {
 #if __CUDA_ARCH__ >= 900
@@ -173,9 +173,9 @@ __device__ inline void await_launch_ahead_alone() {
 #endif
 }
 
-// In every kernel that is launched so, unless it sees to the next launch itself. A launch of few blocks lets that begin,
-// and wait, at once: an H200 normalizes (64, 1024) floats in 1.18 us so, in 1.29 without that, and in 1.55 if no launch
-// begins early. Of 128 blocks the next one's are in the way, and of more each takes 0.5 ns for it.
+// In every kernel that is launched so, unless it sees to the next launch itself. A launch of few blocks lets that
+// begin, and wait, at once: an H200 normalizes (64, 1024) floats in 1.18 us so, in 1.29 without that, and in 1.55 if no
+// launch begins early. Of 128 blocks the next one's are in the way, and of more each takes 0.5 ns for it.
 __device__ inline void await_launch_ahead() {
 #if __CUDA_ARCH__ >= 900
     constexpr unsigned FEW_BLOCKS = 66;
@@ -204,7 +204,8 @@ __device__ inline unsigned long long load_relaxed(const unsigned long long* addr
 }
 
 // The same into `word`, unless its upper half is `upper`. Without a branch, of which many in a row take compilers long.
-__device__ inline void load_relaxed_unless(unsigned upper, const unsigned long long* address, unsigned long long& word) {
+__device__ inline void load_relaxed_unless(unsigned upper, const unsigned long long* address,
+                                           unsigned long long& word) {
     asm volatile("{.reg .b32 low, high; .reg .pred other; mov.b64 {low, high}, %0; setp.ne.b32 other, high, %2;"
                  "@other ld.relaxed.gpu.b64 %0, [%1];}"
                  : "+l"(word)
@@ -326,7 +327,8 @@ __device__ inline void mbarrier_arrive_expect(Mbarrier* barrier, unsigned bytes)
                  : "memory");
 }
 
-template <int BYTES, Eviction HOW = EVICT_NORMALLY> __device__ inline void copy_async(void* shared, const void* global) {
+template <int BYTES, Eviction HOW = EVICT_NORMALLY>
+__device__ inline void copy_async(void* shared, const void* global) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
     static_assert(HOW == EVICT_NORMALLY || (HOW == EVICT_LAST && BYTES == 16), "only whole 16 bytes are worth a hint");
     const unsigned to = shared_address(shared);
@@ -345,7 +347,8 @@ template <int BYTES, Eviction HOW = EVICT_NORMALLY> __device__ inline void copy_
 // 16 bytes, whose neighbours others copy soon: the cache loads 128 at a time.
 __device__ inline void copy_async_beside(void* shared, const void* global) {
     const size_t from = __cvta_generic_to_global(global);
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from)
+                 : "memory");
 }
 
 // The same where only those from `begin` to before `end` are wanted: the others may be written by somebody meanwhile.
@@ -358,8 +361,8 @@ template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_among(void* 
     const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
     if constexpr (HOW == EVICT_LAST) {
-        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, policy;}" ::"r"(to),
-                     "l"(from)
+        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, policy;}"
+                     ::"r"(to), "l"(from)
                      : "memory");
     } else {
         asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -392,7 +395,8 @@ __device__ inline bool mbarrier_try_wait(Mbarrier* barrier, unsigned parity) {
 #define MBARRIER_LOOK "test_wait"
 #endif
     asm volatile(
-        "{.reg .pred complete; mbarrier." MBARRIER_LOOK ".parity.shared.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete;}"
+        "{.reg .pred complete; mbarrier." MBARRIER_LOOK ".parity.shared.b64 complete, [%1], %2; "
+        "selp.u32 %0, 1, 0, complete;}"
         : "=r"(complete)
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");
@@ -435,7 +439,8 @@ __device__ inline void bulk_load(void* shared, const void* global, unsigned byte
 #undef BULK_COPY
 }
 
-// Copies from shared to global memory, in groups of the thread that begins them. Addresses and sizes are multiples of 16.
+// Copies from shared to global memory, in groups of the thread that begins them. Addresses and sizes are multiples of
+// 16 bytes.
 __device__ inline void bulk_store(void* global, const void* shared, unsigned bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(global)),
                  "r"(shared_address(shared)), "r"(bytes)

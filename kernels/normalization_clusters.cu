@@ -11,7 +11,8 @@
 // Of a column, from the sums of its tiles in all blocks of the cluster.
 template <int COUNT> __device__ Sums sum_over_tiles(Sums* of_tile, int first) {
     if constexpr (COUNT == 1) return first < CLUSTER ? *map_shared(of_tile, first) : Sums{};
-    else return combine(sum_over_tiles<COUNT / 2>(of_tile, first), sum_over_tiles<COUNT / 2>(of_tile, first + COUNT / 2));
+    else return combine(sum_over_tiles<COUNT / 2>(of_tile, first),
+                        sum_over_tiles<COUNT / 2>(of_tile, first + COUNT / 2));
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLOCK, RESIDENT)

@@ -14,8 +14,8 @@
 //     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
 //     REPEATS         1: scale and bias are the same for all groups
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
-//     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once the
-//                     statistics are known, which leaves room for more blocks
+//     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once
+//                     the statistics are known, which leaves room for more blocks
 //     ROUNDS          so many times these rows does a warp work on in a tile, a power of two
 //     TEAMS           warps with short groups in a block; 1 otherwise
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
@@ -208,8 +208,9 @@ constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
 __device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES * ROWS + r) * ROW; }
 
 struct Rows {
-    // Few at a time take fewer registers. (16384, 16384) float16s take an H200 0.266 ms two rows at a time and 0.273 four,
-    // (65536, 4096) floats with softplus 0.507 and 0.513; but (16384, 16384) floats, 8 rows a warp, 0.507 and 0.506.
+    // Few at a time take fewer registers. (16384, 16384) float16s take an H200 0.266 ms two rows at a time and 0.273
+    // four, (65536, 4096) floats with softplus 0.507 and 0.513; but (16384, 16384) floats, 8 rows in a warp, take 0.507
+    // and 0.506.
     static constexpr int MOST_AT_ONCE = sizeof(Input) == 2 || (sizeof(Input) == 4 && ROWS <= 4) ? 2 : 4;
     static constexpr int AT_ONCE = OPERANDS_EARLY || ROWS < 4 ? ROWS : MOST_AT_ONCE;
 
@@ -222,8 +223,8 @@ struct Rows {
         for (int r = 0; r < ROWS; r++) {
             load_row(group, g, begin + first_of_row(r), end, chunk[r]);
         }
-        // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384) float16s
-        // take an H200 0.269 ms in place of 0.254.
+        // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384)
+        // float16s take an H200 0.269 ms in place of 0.254.
         if (sizeof(Input) == 2) __syncwarp();
         if (OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, 0);
     }

@@ -60,7 +60,8 @@ template <typename To, typename From, int COUNT> __device__ Values<To, COUNT> va
     if constexpr (Values<To, COUNT>::IN_WORDS && sizeof(To) == 2 && IsSame<From, float>::value) {
 #pragma unroll
         for (int i = 0; i < values.WORDS; i++) {
-            values.word[i] = pair_of(value[2 * i], 2 * i + 1 < COUNT ? value[2 * i + 1] : 0, static_cast<const To*>(nullptr));
+            const From high = 2 * i + 1 < COUNT ? value[2 * i + 1] : 0;
+            values.word[i] = pair_of(value[2 * i], high, static_cast<const To*>(nullptr));
         }
     } else {
 #pragma unroll

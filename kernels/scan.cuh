@@ -162,7 +162,7 @@ template <typename T, typename To> __device__ void widen_pack(const Pack<T, CHUN
 }
 
 template <typename T, typename To> __device__ void load_packed(const char* address, To (&value)[CHUNK]) {
-    if constexpr (sizeof(T) == 1 && CHUNK % 4 == 0) {  // compilers take packs of bytes apart, and load one after the other
+    if constexpr (sizeof(T) == 1 && CHUNK % 4 == 0) {  // compilers take packs of bytes apart, and load them in turn
         using Words = Pack<unsigned, (CHUNK + 3) / 4>;
         const Words words = *reinterpret_cast<const Words*>(address);
         Pack<T, CHUNK> pack;

@@ -152,7 +152,8 @@ __device__ void stage_chunks(FlatChunk (&staged)[CHUNKS_OF_WARP], const char* in
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {
         const int i = k * LANES + lane_index();
-        if (i < chunks) pack[k] = load_items<EVICTION, Pack<Input, CHUNK>>(input + i * static_cast<int>(sizeof(pack[k])));
+        const char* from = input + i * static_cast<int>(sizeof(pack[k]));
+        if (i < chunks) pack[k] = load_items<EVICTION, Pack<Input, CHUNK>>(from);
     }
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {

@@ -1,12 +1,12 @@
 // Running sums and products of a few lines that are longer than a tile.
 //
 // Each block has a tile, or a part of one, in registers (scan_rows.cuh). It publishes what that adds up to, and waits
-// for what those before it publish. Tickets say which part is whose, so these run already, and nothing waits for a block
-// that has yet to begin. While all of them run at the same time, this takes less time than an assembly line.
+// for what those before it publish. Tickets say which part is whose, so these run already, and nothing waits for a
+// block that has yet to begin. While all of them run at the same time, this takes less time than an assembly line.
 //
 // A ticket takes nearly as long as elements do to come from memory. So they are prefetched while the launch ahead ends,
-// by whichever blocks; by the time that a block knows its part, it is in the second-level cache. On an H200 2^20 float32
-// take 0.0043 ms so, with many launches in a row, and 0.0054 ms without the prefetch.
+// by whichever blocks; by the time that a block knows its part, it is in the second-level cache. On an H200 2^20
+// float32 take 0.0043 ms so, with many launches in a row, and 0.0054 ms without the prefetch.
 //
 // A part is some rows of a tile, as many as a power of two. Prefixes of its rows become those of the tile's by what
 // lies left of it on each level of Sklansky's network (tree.cuh).
@@ -18,8 +18,8 @@
 constexpr int PARTS = TILE_ROWS / ROWS_OF_LINE;
 constexpr int MOST_LEVELS = 6;
 
-// SerialPrefix combines blocks of groups from the smallest to the largest, GroupPrefix the other way round (tree.cuh): of
-// no more groups than these, no prefix has three blocks, and both give the same bits.
+// SerialPrefix combines blocks of groups from the smallest to the largest, GroupPrefix the other way round (tree.cuh):
+// of no more groups than these, no prefix has three blocks, and both give the same bits.
 constexpr int MOST_GROUPS = 6;
 
 // All blocks read at once what each has published. Everything is published so many times, and each block reads one of

@@ -111,8 +111,8 @@ __device__ void mark_heads(Heads& heads, const Segments& segments, Index begin) 
 }
 
 // Turns the rows of a warp into outputs, the first of them row `first_row` of those that begin with element `begin`.
-__device__ void store_rows(Rows& rows, RowBuffer& buffer, const Line& line, const Geometry& g, Index begin, int first_row,
-                           const Heads& heads, const RowPrefixes& prefixes) {
+__device__ void store_rows(Rows& rows, RowBuffer& buffer, const Line& line, const Geometry& g, Index begin,
+                           int first_row, const Heads& heads, const RowPrefixes& prefixes) {
     Prefix before = prefixes.before;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {

@@ -80,7 +80,8 @@ struct Heads {
     // would be as the root of their number.
     __device__ static Index guess(Index element, const Bracket& bracket) {
         const float between = static_cast<float>(bracket.high - bracket.low);
-        const float place = static_cast<float>(element - bracket.before) / static_cast<float>(bracket.after - bracket.before);
+        const float elements = static_cast<float>(bracket.after - bracket.before);
+        const float place = static_cast<float>(element - bracket.before) / elements;
         const float before = place * between - 1.5f * sqrtf(between);
         return before > 0 && before < between ? bracket.low + static_cast<Index>(before) : bracket.low;
     }
@@ -95,7 +96,8 @@ struct Heads {
     }
 
     // The places in the tile of segments that lie `step` apart.
-    __device__ static void load(const Segments& segments, Index begin, Index number, int step, Index (&bit)[HEADS_AT_ONCE]) {
+    __device__ static void load(const Segments& segments, Index begin, Index number, int step,
+                                Index (&bit)[HEADS_AT_ONCE]) {
 #pragma unroll
         for (int k = 0; k < HEADS_AT_ONCE; k++) {
             bit[k] = number + k * step < segments.count ? segments.start(number + k * step) - begin : TILE;

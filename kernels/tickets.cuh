@@ -38,8 +38,8 @@ template <typename Item> struct TicketsFor {
     // Never 0, which scratch is filled with at first.
     __device__ unsigned epoch() const { return static_cast<unsigned>(first >> 32) + 1; }
 
-    // Everybody, usually every block, takes one ticket that there is no work for. Whoever takes the last of these is the
-    // last to take any.
+    // Everybody, usually every block, takes one ticket that there is no work for. Whoever takes the last of these is
+    // the last to take any.
     __device__ void prepare_next_launch(Index ticket, Index takers = static_cast<Index>(gridDim.x)) const {
         if (ticket != count + takers - 1) return;
         const unsigned launches = epoch() == 0xffffffffu ? 0 : epoch();

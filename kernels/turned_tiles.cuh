@@ -27,7 +27,8 @@ template <typename T> constexpr int WIDE_OF = sizeof(T) < 4 ? 4 / static_cast<in
 // bytes each, find them all in banks of their own.
 template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK> struct TurnedTile {
     static constexpr int WIDE = WIDE_OF<T>, WORDS = WIDTH * static_cast<int>(sizeof(T)) / 4;
-    static constexpr int OF_WIDE = WIDE * static_cast<int>(sizeof(T)) / 4, OF_PACK = PACK * static_cast<int>(sizeof(T)) / 4;
+    static constexpr int OF_WIDE = WIDE * static_cast<int>(sizeof(T)) / 4;
+    static constexpr int OF_PACK = PACK * static_cast<int>(sizeof(T)) / 4;
     static constexpr int AT_ONCE = OF_PACK < 4 ? OF_PACK : 4;
     static_assert(WORDS % 32 == 0, "rows of whole sets of banks");
     static_assert(HEIGHT / HIGH % 8 == 0 && WIDTH / PACK % 8 == 0, "warps of 8 by 4");
