@@ -24,6 +24,11 @@ def test_nothing_is_found_where_nothing_was_planted(case: str):
     CASES[case].run(schedules(4), checking=False)
 
 
+def test_every_defect_has_its_place():
+    texts = {mutant: (mutant.folder / mutant.file).read_text() for mutant in MUTANTS}
+    assert [mutant.name for mutant, text in texts.items() if text.count(mutant.old) != 1] == []
+
+
 def test_most_defects_stand_in_the_library():
     in_library = [mutant.folder == LIBRARY for mutant in MUTANTS]
     assert sum(in_library) > len(MUTANTS) / 2
