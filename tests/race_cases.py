@@ -472,7 +472,7 @@ def moments(
     name: str,
     shape: tuple[int, ...],
     dtype: Any,
-    axis: int | None,
+    axis: int | tuple[int, ...] | None,
     correction: float = 0,
     device: DeviceProperties = SMALL_GPU,
 ) -> Call:
@@ -570,6 +570,8 @@ SMALL_GROUPS = [
     scaled_by_numbers("scale and bias as numbers", (3, 200)),
     moments("moments", (3, 90), np.float32, 1, correction=1),
     moments("moments of short groups", (37, 9), np.float32, 1),
+    moments("moments of images", (5, 3, 7, 7), np.float32, (0, 2, 3)),
+    moments("moments of more images", (24, 2, 7, 7), np.float32, (0, 2, 3)),
 ]
 
 SMALL_COLUMNS = [

@@ -593,6 +593,21 @@ def test_the_moments_of_nothing_are_still_written():
     )
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "in_runs"),
+    [
+        ((64, 2048, 7, 7), np.float32, "1"),
+        ((64, 2048, 7, 7), np.float16, "0"),
+        ((64, 2048, 1, 3), np.float32, "0"),  # shorter than a chunk
+        ((1, 2048, 63, 63), np.float32, "0"),  # one run
+    ],
+)
+def test_moments_of_runs_are_loaded_by_chunks(shape, dtype, in_runs):
+    moments = {name: layout((1, shape[1], 1, 1), dtype=dtype) for name in ("mean", "variance")}
+    plan = make_plan(Moments((0, 2, 3)), {"input": layout(shape, dtype=dtype), **moments})
+    assert constants(plan)["IN_RUNS"] == in_runs
+
+
 # ---- modulus
 
 
@@ -682,6 +697,12 @@ def test_large_arrays_have_large_blocks():
     assert blocks(large, large, large, threads_per_multiprocessor=1536) == (256, 6)
     assert blocks(large, F32, large) == (256, 8)
     assert blocks(large, row, large) == (256, 1)
+
+
+def test_shifted_bytes_have_small_blocks():
+    padded, dense = layout((64, 4096), strides=(4097, 1), dtype=np.int8), layout((64, 4096), dtype=np.int8)
+    assert modulus(padded, padded, dense).launches[0].block == 128
+    assert modulus(dense, dense, dense).launches[0].block == 256
 
 
 def test_what_moves_through_a_tile_decides_its_size():

@@ -42,7 +42,10 @@ _FEW_ROWS, _MANY_ROWS = 16, 256
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments alone, 64
 #: usually, 80 for whole groups of float32 in a warp and for more rows, 128 for what is computed in double and for most.
-_THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1280, 1024, 768, 512
+_THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1344, 1024, 768, 512
+
+#: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
+_RUNS_ITEMSIZE = 4
 
 #: For groups that are larger: warps that share a tile, and rows that each of them holds at a time.
 _TILE_WARPS, _ROWS_OF_WARP = 16, 8
@@ -180,8 +183,11 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
     if groups.length == 0:
         packed["INPUT_PACKED"] = True  # so that no address is made up for what does not exist
+    run, nbytes = groups.reduced.sizes[-1], groups.source.dtype.itemsize
+    dense = groups.reduced.strides["input"][-1] == nbytes
     return {
         **packed,
+        "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
         "LINE_LANES": LANES,
         "LENGTH": 0,
         "GROUP_ROWS": 1,
