@@ -107,6 +107,42 @@ __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], uns
     }
 }
 
+// The same without a branch for each word: (65536, 4096) float32 takes 28 ms less to compile.
+template <int COUNT, typename Item>
+__device__ void await_at_once(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Item nothing) {
+    constexpr int WORDS = words_of<Item>;
+    const Word published = static_cast<Word>(epoch) << 32;
+    ItemWords<Item> none;
+    none.item = nothing;
+    Word word[COUNT][WORDS];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) word[i][w] = from[i] ? 0 : published | none.word[w];
+    }
+    Word others;
+    do {
+        others = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+#pragma unroll
+            for (int w = 0; w < WORDS; w++) load_relaxed_unless(epoch, from[i] + w, word[i][w]);
+        }
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+#pragma unroll
+            for (int w = 0; w < WORDS; w++) others |= word[i][w] ^ published;
+        }
+    } while (__any_sync(ALL_LANES, others >> 32 != 0));
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        ItemWords<Item> words;
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) words.word[w] = static_cast<unsigned>(word[i][w]);
+        item[i] = words.item;
+    }
+}
+
 // The same two words at a time, for which so much is published that it would leave the cache, to be written to memory,
 // before its place is used again. All that is waited for is loaded at once, and again until all of it is there.
 template <typename Item> constexpr int pairs_of = words_of<Item> / 2;
