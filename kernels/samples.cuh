@@ -14,7 +14,7 @@ struct Samples {
 
     // By `threads` threads.
     __device__ void take(const Segments& segments, int thread, int threads) {
-        constexpr int AT_ONCE = 8;
+        constexpr int AT_ONCE = 4;
         const Index between = step(segments);
         for (int first = thread; first * between < segments.count; first += AT_ONCE * threads) {
             Index found[AT_ONCE];

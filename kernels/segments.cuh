@@ -59,11 +59,12 @@ struct Heads {
 
     // The heads of the tile that begins with element `begin`, by the warp `warp` of `warps`; all words were cleared.
     __device__ void mark(const Segments& segments, Index begin, int warp, int warps) {
-        mark_from(segments, begin, segments.first_from(begin, segments.all()), warp, warps);
+        mark_from<HEADS_AT_ONCE>(segments, begin, segments.first_from(begin, segments.all()), warp, warps);
     }
 
     // The same by a warp that marks one tile after the other. It loads offsets at once from where the tile would begin
-    // if the segments between two samples were of one length, and searches only if that is not among what it got.
+    // if the segments between two samples were of one length, and searches only if that is not among what it got. Then,
+    // and where there are more, some at a time do, in less code.
     __device__ void mark(const Segments& segments, Index begin, const Bracket& bracket) {
         const Index first = guess(begin, bracket);
         Index bit[HEADS_AT_ONCE];
@@ -72,43 +73,47 @@ struct Heads {
         const bool is_among_them = begins_before && shuffle(bit[HEADS_AT_ONCE - 1], LANES - 1) >= 0;
         if (is_among_them && !set(bit)) return;
         const Index next = is_among_them ? first + HEADS_AT_ONCE * LANES : segments.first_from(begin, bracket);
-        mark_from(segments, begin, next, 0, 1);
+        mark_from<(HEADS_AT_ONCE < 8 ? HEADS_AT_ONCE : 8)>(segments, begin, next, 0, 1);
     }
 
   private:
+    // To some percent: half the exponent. Exact roots and quotients took a twentieth of the time to compile.
+    __device__ static float about_root(float x) { return bits_as_float((float_as_bits(x) >> 1) + 0x1fc00000u); }
+
     // Some segments before the one that begins with `element`: where lengths are random, it is as far from where it
     // would be as the root of their number.
     __device__ static Index guess(Index element, const Bracket& bracket) {
         const float between = static_cast<float>(bracket.high - bracket.low);
-        const float elements = static_cast<float>(bracket.after - bracket.before);
-        const float place = static_cast<float>(element - bracket.before) / elements;
-        const float before = place * between - 1.5f * sqrtf(between);
+        const float length = static_cast<float>(bracket.after - bracket.before);
+        const float place = static_cast<float>(element - bracket.before) * approximate_reciprocal(length);
+        const float before = place * between - 1.5f * about_root(between);
         return before > 0 && before < between ? bracket.low + static_cast<Index>(before) : bracket.low;
     }
 
+    template <int COUNT>
     __device__ void mark_from(const Segments& segments, Index begin, Index first, int warp, int warps) {
         Index number = first + warp * LANES + lane_index();
-        Index bit[HEADS_AT_ONCE];
+        Index bit[COUNT];
         do {
             load(segments, begin, number, warps * LANES, bit);
-            number += HEADS_AT_ONCE * warps * LANES;
+            number += COUNT * warps * LANES;
         } while (set(bit));
     }
 
     // The places in the tile of segments that lie `step` apart.
-    __device__ static void load(const Segments& segments, Index begin, Index number, int step,
-                                Index (&bit)[HEADS_AT_ONCE]) {
+    template <int COUNT>
+    __device__ static void load(const Segments& segments, Index begin, Index number, int step, Index (&bit)[COUNT]) {
 #pragma unroll
-        for (int k = 0; k < HEADS_AT_ONCE; k++) {
+        for (int k = 0; k < COUNT; k++) {
             bit[k] = number + k * step < segments.count ? segments.start(number + k * step) - begin : TILE;
         }
     }
 
     // Whether the tile may have more of them. Only bits inside the tile are set, so that offsets that lie lead nowhere
     // else.
-    __device__ bool set(const Index (&bit)[HEADS_AT_ONCE]) {
+    template <int COUNT> __device__ bool set(const Index (&bit)[COUNT]) {
 #pragma unroll
-        for (int k = 0; k < HEADS_AT_ONCE; k++) {
+        for (int k = 0; k < COUNT; k++) {
             if (bit[k] >= TILE) return false;
             if (bit[k] >= 0) atomicOr(&word[bit[k] / 32], 1u << (bit[k] % 32));
         }
