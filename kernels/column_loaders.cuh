@@ -221,7 +221,6 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, char* data,
 // full 2.1 us after it was taken and not 3.2.
 
 static_assert(!PREFETCHED || (LOAD != BY_ELEMENTS && !INPUT_TURNED && !SHIFTED), "");
-constexpr int LINE_BYTES = 128;
 
 // By all loaders. The steps of a dense unit are one run of bytes. Of rows whose elements lie apart only the beginning
 // is asked for.

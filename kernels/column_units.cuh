@@ -51,6 +51,8 @@ constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
+constexpr int LINE_BYTES = 128, LINE_WORDS = LINE_BYTES / static_cast<int>(sizeof(Word));  // of the cache
+
 constexpr int SIZE = static_cast<int>(sizeof(Staged));
 constexpr int PITCH = COLUMNS * SIZE + (SHIFTED ? 16 + ROW_SHIFT : 0);  // from step to step
 constexpr int SPREAD = SPANS_OF_WARP > 1 ? (PITCH + 15) / 16 * 16 % 128 : 0;
@@ -150,9 +152,10 @@ struct Work {
         return {stage, unit, ring + number % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0), number, turn};
     }
 
-    // Where the aggregate of a column of a unit is published.
+    // Where the aggregate of a column of a unit is published. The control word has a line of the cache for itself, so that
+    // units whose aggregates fill whole sectors share none of them.
     __device__ Word* of_unit(Index strip, Index unit, int column) const {
-        return tickets.published((strip * cut.units + unit) * COLUMNS + column);
+        return tickets.control + LINE_WORDS + ((strip * cut.units + unit) * COLUMNS + column) * WORDS;
     }
 };
 

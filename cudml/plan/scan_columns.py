@@ -133,6 +133,9 @@ _SHIFTED_HANDS = {True: (2, 8), False: (8, 4)}
 #: Gates of a stage of blocks that go down in step, and the word with the next ticket (kernels/tickets.cuh).
 _SLICE_GATE_BYTES, _CONTROL_BYTES = 24, 8
 
+#: kernels/column_units.cuh: LINE_WORDS.
+_LINE_WORDS = 16
+
 #: What memory writes at least: less of it is read first.
 _SECTOR_BYTES = 32
 
@@ -503,7 +506,7 @@ def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> 
     band = math.ceil(strips / math.ceil(strips / _BAND))
     steps = chosen.chunks * work.chunk
     units = math.ceil(work.length / steps)
-    words = 1 + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
+    words = _LINE_WORDS + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
     index = index_type((words, units * steps), _dims(work))
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
     shares = {
