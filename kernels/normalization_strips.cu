@@ -7,6 +7,8 @@
 //
 // Constants that the plan sets, beside those of strip_loaders.cuh and strip_normalizers.cuh:
 //     FOLDED_COLUMNS    that a warp folds at once, and FOLDED_PIECES of each by a lane; powers of two
+//     NORMALIZER_REGISTERS, OTHER_REGISTERS   of a thread of the normalizers, who hold units, and of the others; 0: as
+//                       the compiler shares them out
 #include "strip_loaders.cuh"
 #include "strip_normalizers.cuh"
 
@@ -14,7 +16,9 @@ constexpr int FIRST_ADDER = LOADERS, FOLDER = FIRST_ADDER + ADDERS, AWAITER = FO
               FIRST_NORMALIZER = AWAITER + 1, WARPS = FIRST_NORMALIZER + NORMALIZERS;
 
 static_assert(FOLDERS == 1 && AWAITERS == 1, "one warp folds, one awaits what the folders of all blocks found");
-static_assert(PIECE % HELD == 0 && HELD < PIECE, "what is known of a piece is read before its last unit is held");
+static_assert(NORMALIZER_REGISTERS == 0 || (FIRST_NORMALIZER % 4 == 0 && NORMALIZERS % 4 == 0),
+              "registers are those of four warps");
+static_assert(HELD < PIECE, "what is known of a piece is read before its last unit is held");
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Adders: a team of them has all columns, each lane one. Teams take turns with the pieces, but all wait for every unit,
@@ -164,12 +168,22 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
     const Work work = {arrays, g, p, cut, stages, reinterpret_cast<char*>(dynamic_shared), control + SECTOR, epoch,
                        input == output};
+    if constexpr (NORMALIZER_REGISTERS > 0) {
+        if (warp >= FIRST_NORMALIZER) {
+            take_registers<NORMALIZER_REGISTERS>();
+            for (Turn<> turn(cut); turn.exists(); turn.advance()) {
+                normalize_piece(work, Piece(work, turn, known), warp - FIRST_NORMALIZER);
+            }
+            return;
+        }
+        leave_registers<OTHER_REGISTERS>();
+    }
     for (Turn<> turn(cut); turn.exists(); turn.advance()) {
         const Piece piece(work, turn, known);
         if (warp < FIRST_ADDER) load_piece(work, piece);
         else if (warp < FOLDER) add_piece(work, piece, warp - FIRST_ADDER);
         else if (warp == FOLDER) fold_columns(work, piece);
         else if (warp == AWAITER) await_columns(work, piece);
-        else normalize_piece(work, piece, warp - FIRST_NORMALIZER);
+        else if constexpr (NORMALIZER_REGISTERS == 0) normalize_piece(work, piece, warp - FIRST_NORMALIZER);
     }
 }

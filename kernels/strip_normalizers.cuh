@@ -228,22 +228,26 @@ struct HeldUnit {
     }
 };
 
+// Where two pieces are more than a ring, blocks wait for the last units of the next one, and these for stages that this
+// one leaves: so the next HELD units are always in registers, which takes no more code than one does.
 __device__ void normalize_piece(const Work& work, const Piece& piece, int normalizer) {
+    constexpr int AHEAD = HELD > 1 ? HELD : 0;
     Columns columns(work, piece, normalizer);
     UnitOperands next;
     next.load(work, columns.first, work.unit(piece.turn, 0), normalizer);
+    HeldUnit held[HELD];
 #pragma unroll 1
-    for (int first = 0; first < PIECE; first += HELD) {
-        HeldUnit held[HELD];
+    for (int i = -AHEAD; i < PIECE; i++) {
+        if (AHEAD > 0 && i == 0) columns.await(piece, normalizer);
+        const HeldUnit first = held[0];
 #pragma unroll
-        for (int i = 0; i < HELD; i++) held[i].take(work, piece, work.unit(piece.turn, first + i), normalizer);
-        if (first == 0) columns.await(piece, normalizer);
-#pragma unroll
-        for (int i = 0; i < HELD; i++) {
-            const Unit unit = work.unit(piece.turn, first + i);
-            const UnitOperands of_unit = next;
-            if (first + i + 1 < PIECE) next.load(work, columns.first, work.unit(piece.turn, first + i + 1), normalizer);
-            held[i].finish(work, unit, normalizer, columns, of_unit);
-        }
+        for (int k = 1; k < HELD; k++) held[k - 1] = held[k];
+        if (i + AHEAD < PIECE) held[HELD - 1].take(work, piece, work.unit(piece.turn, i + AHEAD), normalizer);
+        if (i < 0) continue;
+        if (AHEAD == 0 && i == 0) columns.await(piece, normalizer);
+        const HeldUnit& present = AHEAD > 0 ? first : held[0];
+        const UnitOperands of_unit = next;
+        if (i + 1 < PIECE) next.load(work, columns.first, work.unit(piece.turn, i + 1), normalizer);
+        present.finish(work, work.unit(piece.turn, i), normalizer, columns, of_unit);
     }
 }

@@ -187,6 +187,9 @@ STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
 RING_OF_STRIPS_GPU = STRIPS_GPU._replace(multiprocessors=5, shared_bytes_per_block=140_000)
 LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
 
+#: The same with registers for units of these.
+HOLDING_GPU = LARGE_PIECES_GPU._replace(compute_capability=(9, 0))
+
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
@@ -653,6 +656,8 @@ STRIPS = [
     normalization("strips round a ring", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU),
     normalization("strips of uneven teams", (1100, 164), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
+    normalization("strips of held units", (1500, 128), np.float32, (0,), device=HOLDING_GPU),
+    normalization("held units of turned input", (1500, 128), np.float32, (0,), "transposed", "contiguous", HOLDING_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
     layer_norm_of_transposed("layer norm in strips", (1100, 68), STRIPS_GPU),
 ]

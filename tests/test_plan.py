@@ -492,6 +492,28 @@ def test_strips_are_copied_as_their_rows_lie(pattern, size, expected):
     assert {name: value for name, value in dict(plan.constants).items() if name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "turned", "capability", "held"),
+    [
+        ((65536, 4096), "float32", False, (9, 0), 4),
+        ((65536, 4096), "float32", True, (9, 0), 4),
+        ((65536, 4096), "float32", False, (10, 0), 1),
+        ((65536, 4096), "float16", False, (9, 0), 1),
+        ((4096, 65536), "float32", False, (9, 0), 1),
+    ],
+    ids=["large pieces", "turned", "no registers shared", "halves", "small pieces"],
+)
+def test_units_are_held_where_large_pieces_wait_for_stages(shape, dtype, turned, capability, held):
+    size = np.dtype(dtype).itemsize
+    strides = (size, size * shape[0]) if turned else (size * shape[1], size)
+    source = ArrayLayout(shape, strides, np.dtype(dtype), 16)
+    device = H200._replace(compute_capability=capability)
+    plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape, dtype)}, device)
+    assert kernels(plan) == ["normalize_strips"]
+    assert int(constants(plan)["HELD"]) == held
+    assert (int(constants(plan)["NORMALIZER_REGISTERS"]) > 0) == (held > 1)
+
+
 @pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65538, 4096), 8), ((32770, 8192), 16)])
 def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
     """Each begins with a ticket: those for which there is no room at first find no work, and nobody waits for them."""

@@ -27,9 +27,13 @@ _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 #: and 0.452 with 4; (64, 256, 128, 128) over 0, 2 in rows padded by one 0.839 ms, and 0.960 with 4.
 _MANY_COPIERS = 8
 
-#: Units that normalizers hold in registers: (65536, 4096) floats take 0.627 ms, 0.621 with 2, 0.618 with 4 and 0.607
-#: with 8 in twice as many warps. Others gain little, and 2 take 20 ms longer to compile.
-_HELD = 1
+#: Units that normalizers hold in registers: usually, and of pieces of which two are more than a ring. (65536, 4096)
+#: floats take 0.606 ms with 5 in place of 0.628, and transposed 0.674 with 4 in place of 0.734. Others gain little, and
+#: halves lose, whose normalizers are busy all the time.
+_HELD, _HELD_OF_LARGE = 1, 4
+
+#: That takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
+_SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
 
 #: A unit: the same floats take 0.595 ms with 8192 bytes, halves 0.360 ms. Of larger pieces, which wait for a part of
 #: the next one to be stored, all units are small. Where an array is turned they are large, for longer runs along its
@@ -133,11 +137,12 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     if groups.kept.sizes[-1] % vector:
         return None
     has_halves = groups.source.dtype.itemsize == 2
+    holds_more = _holds_more(groups, access, strips, device)
     ring = Ring(
         columns=strips.columns,
         piece=strips.piece,
         stages=strips.stages,
-        held=_HELD,
+        held=_HELD_OF_LARGE if holds_more else _HELD,
         loaders=_COPIERS if access.copy_bytes == VECTOR_BYTES and not access.shifted else _MANY_COPIERS,
         adders=max(_ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
@@ -147,6 +152,8 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     folded = power_of_two(math.ceil(strips.columns / strips.pieces))  # by each block, so that no column is left
     constants = {
         **groups.constants(spec),
+        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if holds_more else 0,
+        "OTHER_REGISTERS": _OTHER_REGISTERS if holds_more else 0,
         "VECTOR": vector,
         "STEPS": strips.steps,
         "EVEN_ROWS": _even_rows(groups, strips.steps),
@@ -165,6 +172,13 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     }
     shared_bytes = strips.stages * strips.stage_bytes
     return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _holds_more(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> bool:
+    """Whether normalizers hold several units, where loaders wait for stages and registers are enough for that."""
+    usual = access.copy_bytes == VECTOR_BYTES and not access.shifted and not access.output_turned
+    floats = groups.source.dtype.itemsize >= 4 and not groups.has_own_operands
+    return device.compute_capability == _SHARES_REGISTERS and 2 * strips.piece > strips.stages and usual and floats
 
 
 def _row_shift(groups: Groups, access: Access) -> int:
