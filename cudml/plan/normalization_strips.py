@@ -28,9 +28,9 @@ _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 _MANY_COPIERS = 8
 
 #: Units that normalizers hold in registers: usually, and of pieces of which two are more than a ring. (65536, 4096)
-#: floats take 0.606 ms with 5 in place of 0.628, and transposed 0.674 with 4 in place of 0.734. Others gain little, and
-#: halves lose, whose normalizers are busy all the time.
-_HELD, _HELD_OF_LARGE = 1, 4
+#: floats take 0.608 ms with 5 in place of 0.624, and 0.610 with 4; transposed 0.665 with 5 in place of 0.732, and 0.677
+#: with 4. Others gain little, and halves lose, whose normalizers are busy all the time.
+_HELD, _HELD_OF_LARGE = 1, 5
 
 #: That takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
 _SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
