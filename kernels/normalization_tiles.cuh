@@ -89,7 +89,7 @@ template <int COLUMNS, int THREADS> struct SetSum {
                 const int number = first + round * AT_ONCE + k;
                 from[k] = number < count ? set.of(number, column) : nullptr;
             }
-            await(from, tile, set.epoch, Sums{}, set.APART);
+            await_at_once(from, tile, set.epoch, Sums{}, set.APART);
             sums = over_rounds.next(round, pairwise_sum(tile));
         }
         return sums;

@@ -69,7 +69,7 @@ struct __align__(16) Found {
             const bool exists = !own_group || lane < place.in_group || (own_tile && k < place.part);
             from[k] = exists ? place.published(tickets, number * RADIX + lane, k) : nullptr;
         }
-        await(from, item, tickets.epoch());
+        await_at_once(from, item, tickets.epoch(), neutral_item());
 #pragma unroll
         for (int k = 0; k < PARTS; k++) {
             if (own_tile && k == place.part) item[k] = own;
@@ -90,7 +90,7 @@ struct __align__(16) Found {
         const int lane = lane_index();
         const Word* const from[1] = {lane < place.part ? place.published(tickets, place.tile.number, lane) : nullptr};
         Item item[1];
-        await(from, item, tickets.epoch());
+        await_at_once(from, item, tickets.epoch(), neutral_item());
         if (lane == place.part) item[0] = own;
 #pragma unroll
         for (int level = 0; 1 << level < PARTS; level++) {

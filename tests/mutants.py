@@ -577,7 +577,7 @@ MUTANTS = [
            "copy_async<[-PIECE * -]SIZE>"),
     Mutant("aggregates of an earlier launch", "tickets.cuh", "long rows of many tiles", INTERLEAVED,
            "others |= [-word[i][w] ^ published-]{+word[i][w] == 0 ? 0 : word[i][w] ^ published+};"),
-    Mutant("aggregates of linked tiles of an earlier launch", "tickets.cuh", "linked tiles", INTERLEAVED,
+    Mutant("aggregates of columns of an earlier launch", "tickets.cuh", "columns in shifted rows", INTERLEAVED,
            "== epoch[-)-]{+ || word[i][w] == 0)+} continue;"),
     Mutant("tickets not set up for the next launch", "tickets.cuh", "long rows, twice", ALL,
            "[-store_relaxed(control, static_cast<Word>(launches) << 32);-]"),
