@@ -51,7 +51,6 @@ __device__ void store_piece(char* to, const char* from, int begin, int end) {
         store_piece(to, from);
         return;
     }
-#pragma unroll 1
     for (int b = begin < 0 ? 0 : begin; b < end && b < EXCHANGE_BYTES; b += SIZE) {
         *reinterpret_cast<Output*>(to + b) = *reinterpret_cast<const Output*>(from + b);
     }
@@ -161,34 +160,22 @@ __device__ void put_turned(const Span& span, const Values& values) {
     }
 }
 
-// By all lanes of a warp, which have spans of the same steps. Only where all of these and all columns exist is it in a
-// hurry: unrolled for all, stores took a third of the time to compile.
+// By all lanes of a warp, which have spans of the same steps.
 __device__ void store_turned(const Work& work, const Unit& unit, const Span& span) {
-    constexpr int ACROSS = RUN_BYTES / EXCHANGE_BYTES, PIECES = LANES * ACROSS;
+    constexpr int ACROSS = RUN_BYTES / EXCHANGE_BYTES;
     const Geometry& g = work.g;
     const Index first = unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL;
     const Index lowest = along(REVERSE ? first + SPAN_STEPS - 1 : first, g.length + INITIAL);
     const int begin = REVERSE ? (SPAN_STEPS - span.count) * SIZE : 0, end = begin + span.count * SIZE;
-    const int first_column = span.column - lane_index(), columns = unit.width - first_column;
+    const int columns = unit.width - (span.column - lane_index());
     char* output = work.output + lowest * SIZE;
-    const auto from = [&](int column, int place) {
-        return place_in_turn(begin_of_turn(span), column, place / 16) + place % 16;
-    };
-    const auto to = [&](int column, int place) {
-        return output + g.output_line.offset(unit.line + first_column + column) + place;
-    };
-    if (span.count == SPAN_STEPS && columns >= LANES) {
-#pragma unroll 4
-        for (int k = 0; k < PIECES; k += LANES) {
-            const int i = k + lane_index(), column = i / ACROSS, place = i % ACROSS * EXCHANGE_BYTES;
-            store_piece(to(column, place), from(column, place));
-        }
-        return;
-    }
-#pragma unroll 1
-    for (int i = lane_index(); i < PIECES; i += LANES) {
+#pragma unroll 8
+    for (int i = lane_index(); i < LANES * ACROSS; i += LANES) {
         const int column = i / ACROSS, place = i % ACROSS * EXCHANGE_BYTES;
-        if (column < columns) store_piece(to(column, place), from(column, place), begin - place, end - place);
+        if (column >= columns) continue;
+        const char* from = place_in_turn(begin_of_turn(span), column, place / 16) + place % 16;
+        char* to = output + g.output_line.offset(unit.line + span.column - lane_index() + column) + place;
+        store_piece(to, from, begin - place, end - place);
     }
 }
 

@@ -663,8 +663,6 @@ MUTANTS = [
            "put_turned(span, values);\n        [-__syncwarp();-]"),
     Mutant("turned outputs behind the end of a line", "column_stores.cuh", "turned output", ALL,
            "SIZE : 0, end = begin + [-span.count-]{+SPAN_STEPS+} * SIZE;"),
-    Mutant("turned outputs of columns that there are not", "column_stores.cuh", "turned output", CHECKING,
-           "if (span.count == SPAN_STEPS[- && columns >= LANES-]) {"),
     Mutant("exchanged outputs behind the end of a column", "column_stores.cuh", "columns of three, backwards", CHECKING,
            "if ([-unit.count == STEPS-]{+true+}) {\n#pragma unroll 4"),
     Mutant("bundler keeps no stage", "scan_columns.cu", "columns of many blocks", CHECKING,
