@@ -61,9 +61,9 @@ _TURNED_UNIT_BYTES = 65536
 #: Where outputs of 8 bytes are wider than inputs, strips have _PIECE_BYTES of outputs, and units so many bytes of them:
 #: on an H200 (65536, 4096) int8 summed in int64 reaches 86 % of copy speed with these and two sets of folders, else 84.
 #: The less of the output is written at a time, the faster: with no more than so many stages, by the bytes of an
-#: element, it reaches 89.8 in place of 88.7, but with 4 of them 86.7; int32 93.5 in place of 93.2.
+#: element, it reaches 91.6, but 90.6 with 7 of them; int32 93.5 in place of 93.2.
 _WIDENED_UNIT_BYTES = 65536
-_WIDENED_STAGES = {1: 7, 2: 7, 4: 4}
+_WIDENED_STAGES = {1: 4, 2: 7, 4: 4}
 
 #: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
 #: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
@@ -72,8 +72,10 @@ _MANY_BLOCKS = 8
 #: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
 _DENSE_COLUMNS = 64
 
-#: Strips that are worked on side by side.
-_BAND = 512
+#: Strips that are worked on side by side; and of contiguous ones so many that they have no more units than this, as
+#: each is far from the next: (64, 65536, 64) float32 reaches 95.1 % of copy speed on an H200 with 8 strips, and 93.3
+#: with all 64; with 4 and 16 strips 93.7 and 94.8. (64, 262144, 16) reaches 94.6 with 2, and 91.5 with 64.
+_BAND, _BAND_UNITS = 512, 4096
 
 #: Gates and the unit of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
@@ -98,13 +100,6 @@ _NARROW_COLUMNS, _MORE_ADDERS = 4, 8
 #: copied one by one: every second of 4096 columns reaches 92.0 and 89.6.
 _FEW_BLOCKS = 4
 
-#: Units are prefetched where rows have no more bytes than this, so that units of neighbouring tickets are nearly one
-#: run of memory: (1048576, 256) float32 then reaches 91 % of copy speed on an H200, not 89, and (16777216, 16) 85, not
-#: 82. Wider rows lose by it: (65536, 4096) reaches 94 % without and 93 with it; but not where elements are copied one
-#: by one (every second of 4096 columns reached 95 %, not 89, with an earlier kernel) or widened (int8 to int64: 87 %,
-#: not 86).
-_PREFETCHED_ROW_BYTES = 1024
-
 #: With so many blocks to a strip, from ... to, digits of 3 bits save a hop: on an H200 (65536, 4096) float32 reaches 94
 #: % of copy speed with them and 92 with 2 bits, (1048576, 256) 92.6 and 92.0, (65536, 2048) int64 95.7 and 94.7, int8
 #: summed in int64 86 and 82. Not halves, of which units are longer (88 and 92), nor int32 summed in int64 (90.6 and
@@ -126,9 +121,9 @@ _NARROW_DIGIT_BITS, _NARROW_READS = 4, 15
 _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 
 #: Loaders and scanners where rows begin at any element, by whether strips overlap. On an H200 (65536, 4097) float32, in
-#: strips that do, takes 0.614 ms with 2 and 8, 0.620 with 4 and 8, 0.820 with 2 and 4; rows of 4096 padded by an
-#: element take 0.581, 0.575 and 0.572 ms, and 0.563 with 8 and 4.
-_SHIFTED_HANDS = {True: (2, 8), False: (8, 4)}
+#: strips that do, takes 0.584 ms with 4 and 8, 0.587 with 2 and 8; rows of 4096 padded by an element, in strips that do
+#: not, 0.581 ms with 2 and 8, 0.575 with 4 and 8, 0.563 with 8 and 4.
+_SHIFTED_HANDS = {True: (4, 8), False: (8, 4)}
 
 #: Gates of a stage of blocks that go down in step, and the word with the next ticket (kernels/tickets.cuh).
 _SLICE_GATE_BYTES, _CONTROL_BYTES = 24, 8
@@ -495,7 +490,7 @@ def _vector(case: _Case, columns: int, value_bytes: int) -> int:
 def _eviction(case: _Case, chosen: Columns) -> str:
     """Evicted last, sums in more bytes than elements have take 1.5 to 2 % longer, narrow columns 0.5 %."""
     widened = case.value.itemsize > case.source.dtype.itemsize
-    return EVICT_NORMALLY if widened or chosen.dense else eviction_of(case.source)
+    return EVICT_NORMALLY if widened or (chosen.dense and chosen.prefetched) else eviction_of(case.source)
 
 
 def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> Plan:
@@ -503,9 +498,10 @@ def _plan_assembly_line(case: _Case, constants: _Constants, chosen: Columns) -> 
     overlap = _SECTOR_BYTES // case.output.dtype.itemsize - 1 if chosen.overlapping else 0
     across = math.ceil(case.inner / (chosen.columns - overlap))
     strips = case.outer * across
-    band = math.ceil(strips / math.ceil(strips / _BAND))
     steps = chosen.chunks * work.chunk
     units = math.ceil(work.length / steps)
+    widest = max(1, min(_BAND, _BAND_UNITS // units)) if chosen.dense else _BAND
+    band = math.ceil(strips / math.ceil(strips / widest))
     words = _LINE_WORDS + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
     index = index_type((words, units * steps), _dims(work))
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
@@ -618,13 +614,19 @@ def _reads(case: _Case, columns: int, digits: int) -> int:
 
 
 def _prefetches(case: _Case) -> bool:
-    """kernels/column_loaders.cuh: PREFETCHED."""
+    """kernels/column_loaders.cuh: PREFETCHED.
+
+    Where units of neighbouring tickets are one run of memory, or outputs are widened: on an H200 (16777216, 16) float32
+    reaches 95.3 % of copy speed with it and 93.0 without, (4194304, 64) 85.5 and 83.8. Others lose by it: (1048576,
+    256) reaches 96.5 and 97.2, (2097152, 256) float16 79.8 and 88.2, (4096, 1024, 64) 93.2 and 94.8.
+    """
     work, size = case.work, case.source.dtype.itemsize
     if work.turned or _is_shifted(case):
         return False
     if not case.dense_input:  # the beginning of a row has to lie inside the array
         return work.input_line.rank == 1 and work.input_line.strides[0] > size
-    return case.inner * size <= _PREFETCHED_ROW_BYTES or size < case.output.dtype.itemsize
+    near = _fits_densely(case) and (case.outer == 1 or case.inner < LANES)
+    return near or size < case.output.dtype.itemsize
 
 
 def _store_bytes(case: _Case, columns: int, span: int, exchange: bool) -> int:
