@@ -154,15 +154,16 @@ __device__ Item completed_block(const Work& work, Index strip, Index number, int
 }
 
 // Where aggregates are published an earlier launch has left its own, which gave way to all that streamed through the
-// cache since. Who polls too early brings them back from memory, and waits for that: a look takes 2500 cycles or more on
-// an H200, while the aggregate may long be there. So whoever takes a unit asks for its places before others do:
+// cache since. Who polls too early brings them back from memory, and waits for that: a look takes 2500 cycles or more
+// on an H200, while the aggregate may long be there. So whoever takes a unit asks for its places before others do:
 // (16777216, 16) float32 takes 0.533 ms so, and 0.563 else, (1048576, 256) 0.521 and 0.539, (65536, 4096) 0.515 and
 // 0.526, (65536, 8192) float16 0.524 and 0.537.
 __device__ void prefetch_places(const Work& work, const Unit& unit) {
     constexpr int COUNT = COLUMNS * WORDS, LINES = COUNT / LINE_WORDS + (COUNT % LINE_WORDS > 0 ? 2 : 0);
     static_assert(LINES <= LANES, "");
     const int word = lane_index() * LINE_WORDS;
-    if (lane_index() < LINES) prefetch_line(work.of_unit(unit.strip, unit.number, 0) + (word < COUNT ? word : COUNT - 1));
+    const Word* first = work.of_unit(unit.strip, unit.number, 0);
+    if (lane_index() < LINES) prefetch_line(first + (word < COUNT ? word : COUNT - 1));
 }
 
 // Lanes behind the last column do what that lane does, but publish nothing.

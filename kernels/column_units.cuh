@@ -152,8 +152,8 @@ struct Work {
         return {stage, unit, ring + number % STAGES * STAGE_BYTES + (SHIFTED ? unit.lead : 0), number, turn};
     }
 
-    // Where the aggregate of a column of a unit is published. The control word has a line of the cache for itself, so that
-    // units whose aggregates fill whole sectors share none of them.
+    // Where the aggregate of a column of a unit is published. The control word has a line of the cache for itself, so
+    // that units whose aggregates fill whole sectors share none of them.
     __device__ Word* of_unit(Index strip, Index unit, int column) const {
         return tickets.control + LINE_WORDS + ((strip * cut.units + unit) * COLUMNS + column) * WORDS;
     }

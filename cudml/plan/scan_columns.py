@@ -74,7 +74,7 @@ _DENSE_COLUMNS = 64
 
 #: Strips that are worked on side by side; and of contiguous ones so many that they have no more units than this, as
 #: each is far from the next: (64, 65536, 64) float32 reaches 95.1 % of copy speed on an H200 with 8 strips, and 93.3
-#: with all 64; with 4 and 16 strips 93.7 and 94.8. (64, 262144, 16) reaches 94.6 with 2, and 91.5 with 64.
+#: with all 64; with 4 and 16 strips 93.7 and 94.8. (64, 262144, 16) reaches 94.6 with 8, and 91.5 with 64.
 _BAND, _BAND_UNITS = 512, 4096
 
 #: Gates and the unit of a stage, and what the compiler may add between members.
