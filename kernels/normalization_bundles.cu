@@ -220,7 +220,10 @@ struct Affine {
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 normalize_bundles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
-    await_launch_ahead();
+    await_launch_ahead_alone();
+    // Of columns a block takes most of the shared memory. If the next launch is let in early, (64, 7, 7, 2048) floats
+    // take an H200 18.1 us in place of 17.3; (64, 2048, 7, 7) take 17.2 in place of 17.6.
+    if (!COLUMNS) let_next_launch_begin();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ UnitSums unit_sums;
     __shared__ Normalizer<Compute> normalizers[BUNDLE];

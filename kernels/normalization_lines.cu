@@ -13,6 +13,7 @@
 //     LENGTH          elements of such a group; 0 otherwise
 //     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
 //     IN_RUNS         1: a group's input has runs that are dense, and of a chunk at least
+//     PREFETCHED      1: input is prefetched while the launch ahead ends
 //     REPEATS         1: scale and bias are the same for all groups
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
 //     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once
@@ -52,6 +53,15 @@ __device__ void load_from_runs(const Arrays& group, const Geometry& g, Index num
 __device__ void load_row_of_group(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
     if constexpr (BY_CHUNKS) load_from_runs(group, g, first + lane_index() * CHUNK, end, chunk);
     else load_row(group, g, first, end, chunk);
+}
+
+// Of the chunk that begins with element `number`. One of so many lanes asks for the line of the cache that their chunks
+// lie in.
+__device__ void prefetch_chunk(const char* group, const Geometry& g, Index number, Index end) {
+    constexpr int SHARING = 128 / sizeof(Chunk);
+    if (lane_index() % SHARING == 0 && chunk_exists(number, end)) {
+        prefetch_line(group + packed_offset<OF_INPUT, Input>(g, number));
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -197,9 +207,20 @@ constexpr int ROWS_OF_LANE = ROWS > LINE_LANES ? ROWS / LINE_LANES : 1;
 
 __device__ int lane_of_row(int row) { return (lane_index() & ~(LINE_LANES - 1)) + row % LINE_LANES; }
 
+__device__ void prefetch_short_rows(const char* input, const Geometry& g) {
+    const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
+#pragma unroll
+    for (int r = 0; r < (PREFETCHED ? ROWS : 0); r++) {
+        const RowGroups groups(arrays, g, r);
+        const int number = group_of_row();
+        prefetch_chunk(groups.group(number).input, g, groups.begin + place_in_group(), groups.end(number));
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_short_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                       double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    prefetch_short_rows(input, g);
     await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
@@ -316,9 +337,21 @@ __device__ Sums block_sum(WarpHalves& warp_halves, Half half) {
     return lane_sum<WIDTH / AT_ONCE>(pairwise_sum(neighbours));
 }
 
+__device__ void prefetch_rows(const char* input, const Geometry& g) {
+    const char* group = input + g.kept.offsets(static_cast<Index>(blockIdx.x)).of[OF_INPUT];
+    if constexpr (PREFETCHED && REDUCED_RANK == 1) {
+        const int nbytes = static_cast<int>(g.length) * static_cast<int>(sizeof(Input));
+        if (threadIdx.x == 0) bulk_prefetch(group, (nbytes + 15) / 16 * 16);
+    } else if constexpr (PREFETCHED) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) prefetch_chunk(group, g, first_of_row(r) + lane_index() * CHUNK, g.length);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                 double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    prefetch_rows(input, g);
     await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     __shared__ __align__(16) WarpHalves warp_halves;

@@ -191,8 +191,21 @@ extern "C" __global__ void __launch_bounds__(BLOCK) scan_flat_lines(const char* 
 // ---------------------------------------------------------------------------------------------------------------------
 // Lines of a tile at the most.
 
+// While the launch ahead ends. Of many launches in a row, (1024, 1024) float32 take 0.0028 ms with this and 0.0035
+// without, (4096, 1024) 0.0092 and 0.0094.
+__device__ void prefetch_lines(const char* input, const Geometry& g) {
+    constexpr bool LARGE = EVICTION != EVICT_NORMALLY;
+    const Index number = static_cast<Index>(blockIdx.x) * GROUPS + threadIdx.x / (LANES * WARPS);
+    if (LARGE || !INPUT_DENSE || number >= g.lines || g.length == 0 || threadIdx.x % (LANES * WARPS) > 0) return;
+    const char* from = input + g.input_line.offset(number);
+    const int nbytes = static_cast<int>(g.length) * static_cast<int>(sizeof(Input));
+    const int lead = static_cast<int>(reinterpret_cast<size_t>(from) % 16);
+    bulk_prefetch(from - lead, (lead + nbytes + 15) / 16 * 16);
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
+    prefetch_lines(input, g);
     await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     __shared__ Item row_total[GROUPS][ROWS_OF_LINE];

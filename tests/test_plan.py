@@ -616,6 +616,24 @@ def test_the_moments_of_nothing_are_still_written():
 
 
 @pytest.mark.parametrize(
+    ("shape", "axes", "prefetched"),
+    [
+        ((1024, 64), (1,), "1"),
+        ((1024, 1024), (1,), "1"),
+        ((4096, 1024), (1,), "1"),
+        ((64, 256, 16, 16), (0, 2, 3), "0"),  # 8 rows in each warp
+        ((65536, 1024), (1,), "0"),  # more than is prefetched
+        ((1024, 1023), (1,), "0"),  # chunks are not packed
+    ],
+)
+def test_small_groups_are_prefetched_where_launches_begin_early(shape, axes, prefetched):
+    arrays = {"input": layout(shape), "output": layout(shape)}
+    assert constants(make_plan(Normalization(axes), arrays))["PREFETCHED"] == prefetched
+    older = make_plan(Normalization(axes), arrays, H200._replace(compute_capability=(8, 9)))
+    assert constants(older)["PREFETCHED"] == "0"
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "in_runs"),
     [
         ((64, 2048, 7, 7), np.float32, "1"),
@@ -719,6 +737,16 @@ def test_large_arrays_have_large_blocks():
     assert blocks(large, large, large, threads_per_multiprocessor=1536) == (256, 6)
     assert blocks(large, F32, large) == (256, 8)
     assert blocks(large, row, large) == (256, 1)
+
+
+def test_small_operands_are_prefetched_where_launches_begin_early():
+    def prefetched(length, divisor=None, **device):
+        arrays = layout((length,)), layout((length,)) if divisor is None else divisor, layout((length,))
+        return constants(modulus(*arrays, **device))["PREFETCHED"]
+
+    assert prefetched(2**18) == prefetched(2**18, F32) == "1"
+    assert prefetched(2**22) == prefetched(2**18, compute_capability=(8, 0)) == "0"
+    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["PREFETCHED"] == "0"
 
 
 def test_shifted_bytes_have_small_blocks():

@@ -26,6 +26,11 @@ class DeviceProperties(NamedTuple):
     cooperative_launch: bool = True
     """Whether blocks of a launch can be made to run all at the same time."""
 
+    @property
+    def begins_early(self) -> bool:
+        """Whether launches begin while those ahead of them end: cudml/cuda/early.py."""
+        return self.compute_capability >= (9, 0)
+
 
 H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448)
 """What plans are made for where no device is named."""
