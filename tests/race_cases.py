@@ -207,6 +207,9 @@ ONE_TEAM = SMALL_GPU._replace(multiprocessors=1)
 #: With so many that two tiles are linked in four parts each, three and four tiles in two.
 PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)
 
+#: With so many that eight teams of four draw what they work on.
+TEAMS_GPU = SMALL_GPU._replace(multiprocessors=32)
+
 #: With so many that it loads once.
 MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
 
@@ -613,7 +616,7 @@ STREAMS = [
     normalization("stream of doubles", (5, 9000), np.float64, (1,)),
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
-    normalization("stream that teams draw", (34, 14_300), np.float64, (1,), device=PARTS_GPU, again=True),
+    normalization("stream that teams draw", (68, 14_300), np.float64, (1,), device=TEAMS_GPU, again=True),
     normalization("stream round a small ring", (12, 20_001), np.float32, (1,), device=TIGHT_GPU),
     normalization("stream of halves round a small ring", (12, 40_001), np.float16, (1,), device=TIGHT_GPU),
     normalization("stream in place", (2, 30_000), np.float32, (1,), out="same"),
