@@ -519,6 +519,9 @@ __device__ void publish_tiles(const Work& work) {
     const int lane = lane_index();
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
+        // The launch before left its own there, and memory has it by now: others would poll that until we publish. With
+        // the place in the cache 2^24 float32 take an H200 0.0369 ms, else 0.0375, and segments of 16 0.593 and 0.599.
+        if (lane == 0) prefetch_line(work.tickets.published(stage.tile.ticket));
         stage.summed.wait(turn(visit));
         const TilePrefixes<Item> prefixes(stage.row[1 + lane], stage.row[1 + LANES + lane]);
         if (lane == LANES - 1) publish(work.tickets.published(stage.tile.ticket), prefixes.high, work.tickets.epoch());
