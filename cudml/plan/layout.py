@@ -141,6 +141,11 @@ def power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
+def power_of_two_within(n: int) -> int:
+    """The largest that is not greater than n."""
+    return 1 << (n.bit_length() - 1)
+
+
 def magic_of(divisor: int) -> tuple[int, int]:
     """(m, s) so that n // divisor is n * m >> (32 + s) for every n below 2^31; m as a signed number of 32 bits.
 

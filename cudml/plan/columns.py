@@ -1,0 +1,121 @@
+"""Scans of lines that lie side by side: what the plans of kernels/scan_*columns.cu depend on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.dtypes import accumulator_bytes
+from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims
+from cudml.plan.spec import Scan
+
+if TYPE_CHECKING:
+    from cudml.plan.scan import Work
+
+Constants: TypeAlias = dict[str, "str | int | bool"]
+
+_REGISTER_BYTES = 4
+
+#: Registers for the values of a thread, in bytes; the assembly line has fewer for some (scan_columns.py).
+VALUE_BYTES = 128
+
+#: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
+_DENSE_COLUMNS = 64
+
+#: What is summed of a row, in bytes, at the most.
+MOST_COLUMN_BYTES = 512
+
+#: What memory writes at least: less of it is read first.
+SECTOR_BYTES = 32
+
+
+class ColumnCase(NamedTuple):
+    """What the choices of a plan depend on."""
+
+    work: Work
+    device: DeviceProperties
+    reverse: bool
+    inner: int
+    """Columns that are neighbours, in both arrays where these are dense."""
+    source: ArrayLayout
+    output: ArrayLayout
+    value: np.dtype
+    dense_input: bool
+    dense_output: bool
+
+    @classmethod
+    def of(
+        cls, spec: Scan, source: ArrayLayout, output: ArrayLayout, work: Work, device: DeviceProperties
+    ) -> ColumnCase:
+        dense_input, dense_output = _dense(source, work.input_line), _dense(output, work.output_line)
+        runs = {work.input_line.sizes[-1]} if dense_input else set()
+        runs |= {work.output_line.sizes[-1]} if dense_output else set()
+        if not runs:
+            inner = work.lines
+        elif len(runs) == 1:
+            inner = runs.pop()
+        else:
+            inner = source.shape[work.line_axes[-1]]
+        return cls(work, device, spec.reverse, inner, source, output, spec.dtype, dense_input, dense_output)
+
+    @property
+    def accumulator(self) -> int:
+        return accumulator_bytes(self.value)
+
+    @property
+    def register_bytes(self) -> int:
+        """What a value takes of a thread's registers, of which none is shared."""
+        return max(_REGISTER_BYTES, self.accumulator)
+
+    @property
+    def outer(self) -> int:
+        return self.work.lines // self.inner
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the steps of an inner run follow each other in the input."""
+        return self.work.input_axis.strides[0] == self.inner * self.source.dtype.itemsize
+
+    @property
+    def fits_densely(self) -> bool:
+        """Whether a strip can be all there is beside the axis."""
+        widest = min(_DENSE_COLUMNS, MOST_COLUMN_BYTES // self.accumulator)
+        return 2 <= self.inner <= widest and self.dense_input and self.is_contiguous and not self.work.turned
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the rows of a strip begin or end at any element, and are copied by what lies aligned of them."""
+        size, work = self.source.dtype.itemsize, self.work
+        copied = size in (4, 8) and size <= self.value.itemsize and self.device.compute_capability >= (8, 0)
+        if not copied or work.turned or self.fits_densely or self.inner < LANES:
+            return False
+        aligned = self.moves(self.source, VECTOR_BYTES) and self.inner * size % VECTOR_BYTES == 0
+        return self.dense_input and self.source.element_aligned and not aligned
+
+    def span(self, vector: int = 1, nbytes: int = VALUE_BYTES) -> int:
+        """Chunks of the span of a thread that has so many columns and bytes of values."""
+        return max(1, min(LANES, nbytes // (self.work.chunk * self.register_bytes * vector)))
+
+    def moves(self, layout: ArrayLayout, nbytes: int) -> bool:
+        """Whether neighbours can be moved so many bytes at a time, from any multiple of them on."""
+        dense = self.dense_input if layout is self.source else self.dense_output
+        inner = self.work.line_axes[-1]
+        axes = [axis for axis in range(len(layout.shape)) if axis != inner]
+        return dense and layout.divides(nbytes, axes)
+
+    def packs(self, layout: ArrayLayout, vector: int) -> bool:
+        return self.moves(layout, min(VECTOR_BYTES, vector * layout.dtype.itemsize))
+
+    def vector(self, widest: int) -> int:
+        """Columns of a thread that both arrays move at once: a power of two."""
+        vector = widest
+        packed = [self.output] if self.work.input_turned or self.is_shifted else [self.source, self.output]
+        while vector > 1 and not (self.inner % vector == 0 and all(self.packs(layout, vector) for layout in packed)):
+            vector //= 2
+        return vector
+
+
+def _dense(layout: ArrayLayout, line: Dims) -> bool:
+    return line is not NO_DIMS and line.strides[-1] == layout.dtype.itemsize
