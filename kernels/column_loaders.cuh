@@ -5,7 +5,9 @@
 //
 // Constants that the plan sets, beside those of column_units.cuh:
 //     LOADERS              in warps
-//     PREFETCHED           1: units are brought into the second-level cache before they are copied
+//     PREFETCHED           units are brought into the second-level cache before they are copied, to stay as EVICTION
+//                          says (0: not, it says so of what is copied), 1: each by one block; 2: those of strips side by
+//                          side, whose elements are neighbours, by all blocks that work on them
 #pragma once
 
 #include "column_units.cuh"
@@ -27,13 +29,15 @@ __device__ char* begin_of_row(const Unit& unit, char* data, int row) {
     return row_of_stage(data, row) + (BACKWARD ? ROW_STEPS - unit.steps_of(row) : 0) * PITCH;
 }
 
+constexpr Eviction EVICTION_OF_COPIES = PREFETCHED ? EVICT_NORMALLY : EVICTION;
+constexpr Eviction EVICTION_OF_PIECES = COPY_BYTES == 16 ? EVICTION_OF_COPIES : EVICT_NORMALLY;
+
 // Halves are copied as part of 256 bytes, which two strips share: (65536, 8192) bfloat16 then reaches 92.7 % of copy
 // speed on an H200, not 92.0. Where strips have 128 bytes of 4-byte elements, it loses 2.
-constexpr Eviction EVICTION_OF_PIECES = COPY_BYTES == 16 ? EVICTION : EVICT_NORMALLY;
 constexpr bool AMONG = !DENSE && sizeof(Input) == 2 && COPY_BYTES == 16 && PITCH == 128;
 
 __device__ void copy_piece(void* to, const void* from) {
-    if constexpr (AMONG) copy_async_among<EVICTION>(to, from);
+    if constexpr (AMONG) copy_async_among<EVICTION_OF_COPIES>(to, from);
     else copy_async<COPY_BYTES, EVICTION_OF_PIECES>(to, from);
 }
 
@@ -107,8 +111,10 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
 // multiples of 16 bytes, so that what is aligned there is aligned here, and no two rows share a piece. A thread has the
 // same piece in rows that are shifted by the same bytes: in every so many from `first` on.
 //
-// On an H200 (65536, 4096) float32 in rows padded by an element takes 0.604 ms that way, 0.605 ms where strips are
-// copied without what lies around them, and 0.593 ms if the cache loads 128 bytes at a time.
+// What strips share is loaded by both. Where rows have 4097 float32, a strip's 256 bytes are 9 sectors, and 7 columns
+// are the next one's too. What that costs depends on whether they still lie in the cache: on an H200 such columns reach
+// 88.4 % of copy speed, 86.3 if the cache does not load 128 bytes at a time, 89.0 if it evicts them last, and 91.0 if
+// the two strips are one block's besides (UNITS_OF_TICKET).
 template <int DOWN>
 __device__ void copy_pieces(const Work& work, const Unit& unit, char* data, int first, int piece) {
     static_assert(DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
@@ -122,7 +128,7 @@ __device__ void copy_pieces(const Work& work, const Unit& unit, char* data, int 
     const bool whole = (begin == 0 || !unit.first) && (end == 16 || !unit.last);
     if (whole && unit.count == STEPS) {
 #pragma unroll 8
-        for (int i = 0; i < STEPS; i += DOWN) copy_async_around(to + i * PITCH, from + i * step, begin, end);
+        for (int i = 0; i < STEPS; i += DOWN) copy_async_around<EVICTION>(to + i * PITCH, from + i * step, begin, end);
     } else {
 #pragma unroll 1  // as in copy_box
         for (int i = 0; i < unit.count - first; i += DOWN) {
@@ -184,7 +190,7 @@ __device__ void copy_in_bulk(const Work& work, const Unit& unit, HardwareGate& f
         return;
     }
     const char* from = unit.input + unit.lowest(row, work.g.length) * work.g.input_axis.stride[0];
-    full.template arrive_with_copy<EVICTION>(begin_of_row(unit, data, row), from, bytes);
+    full.template arrive_with_copy<EVICTION_OF_COPIES>(begin_of_row(unit, data, row), from, bytes);
 }
 
 // Threads that follow each other take neighbours in memory.
@@ -218,24 +224,46 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, char* data,
 // ---------------------------------------------------------------------------------------------------------------------
 // Prefetches. A unit keeps a stage until all units above it are added up, and waits for the slowest of them. So each
 // unit is asked for a round of tickets ahead, by whichever block: on an H200 a stage of (16777216, 16) float32 is then
-// full 2.1 us after it was taken and not 3.2.
+// full 2.1 us after it was taken and not 3.2. There it stays until it is copied: that array then takes 0.530 ms and not
+// 0.534, (65536, 2048) int32 summed in int64 0.399 and not 0.406.
 
 static_assert(!PREFETCHED || (LOAD != BY_ELEMENTS && !INPUT_TURNED && !SHIFTED), "");
 
 // By all loaders. The steps of a dense unit are one run of bytes. Of rows whose elements lie apart only the beginning
 // is asked for.
-__device__ void prefetch_unit(const Work& work, const Unit& unit, int thread) {
+__device__ void prefetch_strip(const Work& work, const Unit& unit, const char* first, int thread) {
     constexpr int ACROSS = DENSE ? 1 : (PITCH + LINE_BYTES - 1) / LINE_BYTES;
-    if (!unit.exists()) return;
-    const Index step = work.g.input_axis.stride[0], pitch = DENSE ? LINE_BYTES : step;
-    const Index lowest = REVERSE ? work.g.length - unit.begin() - unit.count : unit.begin();
-    const char* first = unit.input + lowest * step;
+    const Index pitch = DENSE ? LINE_BYTES : work.g.input_axis.stride[0];
     const int rows = DENSE ? (unit.count * PITCH + LINE_BYTES - 1) / LINE_BYTES : unit.count;
 #pragma unroll 4
     for (int i = thread; i < rows * ACROSS; i += LOADERS * LANES) {
         const int place = i % ACROSS * LINE_BYTES;
-        if (place < unit.width * SIZE) prefetch_line(first + i / ACROSS * pitch + place);
+        if (place < unit.width * SIZE) prefetch_line<EVICTION>(first + i / ACROSS * pitch + place);
     }
+}
+
+// Of the whole rows that strips side by side have in common, the lines that come to this one as its share: so each block
+// asks for a run of memory. (65536, 4096) int8 summed in int64 takes an H200 0.6167 ms so, and 0.6192 ms where blocks
+// ask for 32 bytes of each of their own rows.
+__device__ void prefetch_share(const Work& work, const Unit& unit, const char* first, int thread) {
+    const Index bytes = work.cut.inner * SIZE, step = work.g.input_axis.stride[0];
+    const unsigned across = static_cast<unsigned>(work.cut.across), strip = static_cast<unsigned>(unit.strip) % across;
+    const unsigned lines = static_cast<unsigned>(bytes / LINE_BYTES) + 1, all = static_cast<unsigned>(unit.count) * lines;
+    const unsigned share = (all + across - 1) / across, end = all - share < strip * share ? all : (strip + 1) * share;
+    const char* row = first - static_cast<Index>(strip) * (APART * SIZE);
+#pragma unroll 4
+    for (unsigned i = strip * share + thread; i < end; i += LOADERS * LANES) {
+        const Index place = static_cast<Index>(i % lines) * LINE_BYTES;
+        prefetch_line<EVICTION>(row + static_cast<Index>(i / lines) * step + (place < bytes ? place : bytes - 1));
+    }
+}
+
+__device__ void prefetch_unit(const Work& work, const Unit& unit, int thread) {
+    if (!unit.exists()) return;
+    const Index lowest = REVERSE ? work.g.length - unit.begin() - unit.count : unit.begin();
+    const char* first = unit.input + lowest * work.g.input_axis.stride[0];
+    if constexpr (PREFETCHED == 2) prefetch_share(work, unit, first, thread);
+    else prefetch_strip(work, unit, first, thread);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -250,5 +278,5 @@ __device__ void load_unit(const Work& work, const Visit& visit, int thread) {
         copy_by_elements(work, unit, visit.data, thread);
         arrive_by_warp(visit.stage.full);
     }
-    if (PREFETCHED) prefetch_unit(work, unit_of(work, unit.ticket + static_cast<Index>(gridDim.x)), thread);
+    if (PREFETCHED) prefetch_unit(work, unit_of(work, unit.place + static_cast<Index>(gridDim.x)), thread);
 }

@@ -101,7 +101,7 @@ __device__ void put_shifted(const Span& span, const Values& values) {
         const Pack<Output, VECTOR> pack = values.outputs_of(k);
         Output* to = reinterpret_cast<Output*>(span.first + k * PITCH);
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) to[v] = pack.element[v];
+        for (int v = 0; v < VECTOR; v++) to[v * BETWEEN] = pack.element[v];
     }
 }
 
@@ -109,21 +109,38 @@ __device__ int to_sector(const char* address) {
     return static_cast<int>(-reinterpret_cast<size_t>(address) % SECTOR_BYTES);
 }
 
-// By all lanes of a warp, which has a span of all columns.
+// By all lanes of a warp, which has a span of all columns. Steps so many apart that their rows begin at the same place of
+// a sector are ALIKE, and stored one after the other: all that such rows have in common is found once.
 __device__ void store_sectors(const Work& work, const Unit& unit, const Span& span) {
-    constexpr int PIECES = OVERLAPPING ? COLUMNS * SIZE / EXCHANGE_BYTES : 1, NEXT = APART * SIZE;
-    const Index number = unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS;
+    constexpr int PIECES = OVERLAPPING ? COLUMNS * SIZE / EXCHANGE_BYTES : LANES, NEXT = APART * SIZE;
+    constexpr int DOWN = LANES / PIECES, ALIKE = OVERLAPPING ? OF_SECTOR : SPAN_STEPS, COUNT = SPAN_STEPS / ALIKE;
+    static_assert(SPAN_STEPS % ALIKE == 0 && ALIKE % DOWN == 0, "");
+    const Geometry& g = work.g;
+    const Index step = REVERSE ? -g.output_axis.stride[0] : g.output_axis.stride[0];
     const bool from_first = unit.first || work.in_place();
-    const int bytes = unit.bytes;
-    const char* from = span.first - span.column * SIZE;
-#pragma unroll 4
-    for (int k = lane_index() / PIECES; k < span.count; k += LANES / PIECES) {
-        char* to = unit.output + work.g.output_axis.offset(along(number + k, work.g.length));
+    const int bytes = unit.bytes, lane = lane_index() / PIECES;
+    const Index number = unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + lane;
+    const char* from = span.first - lane_index() * SIZE + lane * PITCH;
+    char* to = unit.output + g.output_axis.offset(along(number, g.length));
+#pragma unroll
+    for (int first = 0; first < ALIKE; first += DOWN, from += DOWN * PITCH, to += DOWN * step) {
         const int begin = from_first ? 0 : to_sector(to);
         const int end = bytes <= NEXT ? bytes : up_to(NEXT + to_sector(to + NEXT), bytes);
         const int lead = static_cast<int>(reinterpret_cast<size_t>(to + begin) % EXCHANGE_BYTES);
         const int place = begin - lead + lane_index() % PIECES * EXCHANGE_BYTES;
-        if (place < end) store_piece(to + place, from + k * PITCH + place, begin - place, end - place);
+        if (place >= end) continue;
+        if (begin <= place && place + EXCHANGE_BYTES <= end && span.count == SPAN_STEPS) {
+            Piece piece[COUNT];
+#pragma unroll
+            for (int k = 0; k < COUNT; k++) piece[k] = *reinterpret_cast<const Piece*>(from + k * ALIKE * PITCH + place);
+#pragma unroll
+            for (int k = 0; k < COUNT; k++) *reinterpret_cast<Piece*>(to + k * ALIKE * step + place) = piece[k];
+        } else {
+#pragma unroll 1
+            for (int k = 0; lane + first + k * ALIKE < span.count; k++) {
+                store_piece(to + k * ALIKE * step + place, from + k * ALIKE * PITCH + place, begin - place, end - place);
+            }
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //
 // Units are taken by tickets, side by side before one below the other: so the blocks of a GPU read memory nearly in its
 // own order, whatever the width of a strip is, and what a unit needs of those above it was taken long before. As a
-// strip has to be remembered from one of its units to the next, they come in bands of a few hundred strips.
+// strip has to be remembered from one of its units to the next, they come in bands of a few hundred strips. A ticket
+// stands for UNITS_OF_TICKET units that follow each other in that order.
 //
 // Constants that the plan sets, beside those of columns.cuh:
 //     COLUMNS              columns of a strip
@@ -20,6 +21,7 @@
 //     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector,
 //                          so that each sector of the output is stored by one of them
 //     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16; of a turned input a chunk or an element
+//     UNITS_OF_TICKET      units that are taken at a time
 //     STAGES
 #pragma once
 
@@ -50,6 +52,10 @@ constexpr int SPANS_THAT_FIT = THREADS_ACROSS >= LANES ? 1 : 1 << log2_of(LANES 
 constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
+
+// Between the columns of a thread, where it moves them one by one: neighbouring lanes then have neighbours, and find them
+// in different banks. What is kept of columns beside the stage stands in the order of threads.
+constexpr int BETWEEN = OVERLAPPING ? THREADS_ACROSS : 1;
 
 constexpr int LINE_BYTES = 128, LINE_WORDS = LINE_BYTES / static_cast<int>(sizeof(Word));  // of the cache
 
@@ -83,7 +89,7 @@ struct Cut {
 };
 
 struct Unit {
-    Index ticket;
+    Index place;          // among all, in the order in which they are taken
     Index strip, number;  // none: number < 0
     Index line;           // of its first column
     const char* input;
@@ -203,9 +209,9 @@ struct Span {
         part = static_cast<int>(number / ROWS);
         column = (SPANS_OF_WARP > 1 ? place % THREADS_ACROSS : place) * VECTOR;
         exists = column < unit.width && (SPANS_OF_WARP == 1 || place < SPANS_OF_WARP * THREADS_ACROSS);
-        existing = OVERLAPPING ? up_to(unit.bytes / SIZE - column, VECTOR) : VECTOR;
+        existing = OVERLAPPING ? up_to((unit.bytes / SIZE - place + BETWEEN - 1) / BETWEEN, VECTOR) : VECTOR;
         count = up_to(unit.steps_of(row) - part * SPAN_STEPS, SPAN_STEPS);
-        first = reinterpret_cast<char*>(element_of_stage(data, row, part * SPAN_STEPS, column));
+        first = reinterpret_cast<char*>(element_of_stage(data, row, part * SPAN_STEPS, OVERLAPPING ? place : column));
     }
 
     __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
@@ -216,7 +222,7 @@ struct Span {
             Pack<Staged, VECTOR> pack;
 #pragma unroll
             for (int v = 0; v < VECTOR; v++) {
-                pack.element[v] = reinterpret_cast<const Staged*>(first + step * STRIDE)[v < existing ? v : 0];
+                pack.element[v] = reinterpret_cast<const Staged*>(first + step * STRIDE)[v < existing ? v * BETWEEN : 0];
             }
             return pack;
         } else {
@@ -244,17 +250,17 @@ struct Span {
 // ---------------------------------------------------------------------------------------------------------------------
 // Taker
 
-// Tickets have 32 bits, and so have strips and units: divided as such, they take half as long where Index has 64.
-__device__ Unit unit_of(const Work& work, Index ticket) {
+// Places have 32 bits, and so have strips and units: divided as such, they take half as long where Index has 64.
+__device__ Unit unit_of(const Work& work, Index place_of_all) {
     const Cut& cut = work.cut;
     Unit unit;
-    unit.ticket = ticket;
+    unit.place = place_of_all;
     unit.number = -1;
-    if (ticket >= work.tickets.count) return unit;
+    if (place_of_all >= cut.strips * cut.units) return unit;
     const unsigned strips = static_cast<unsigned>(cut.strips), most = static_cast<unsigned>(cut.band);
     const unsigned units = static_cast<unsigned>(cut.units), across = static_cast<unsigned>(cut.across);
-    const unsigned band = static_cast<unsigned>(ticket) / (most * units), first = band * most;
-    const unsigned place = static_cast<unsigned>(ticket) - first * units;
+    const unsigned band = static_cast<unsigned>(place_of_all) / (most * units), first = band * most;
+    const unsigned place = static_cast<unsigned>(place_of_all) - first * units;
     const unsigned width = strips - first < most ? strips - first : most;
     const unsigned number = place / width, strip = first + place - number * width, outer = strip / across;
     unit.number = static_cast<Index>(number);
@@ -267,7 +273,7 @@ __device__ Unit unit_of(const Work& work, Index ticket) {
     const int exist = up_to(columns, OVERLAPPING && work.in_place() ? APART : COLUMNS);
     unit.first = column == 0;
     unit.last = columns <= COLUMNS;
-    unit.width = (exist + VECTOR - 1) / VECTOR * VECTOR;
+    unit.width = (OVERLAPPING ? up_to(exist, THREADS_ACROSS) : (exist + VECTOR - 1) / VECTOR) * VECTOR;
     unit.bytes = exist * SIZE;
     unit.count = steps < STEPS ? static_cast<int>(steps) : STEPS;
     unit.lead = SHIFTED ? static_cast<int>(reinterpret_cast<size_t>(unit.first_row(work.g)) % 16) : 0;
@@ -279,12 +285,14 @@ __device__ void take_units(const Work& work) {
     Index ticket = work.tickets.of_block();
     for (int visit = 0;; visit++) {
         Stage& stage = work.stage(visit);
-        const Unit unit = unit_of(work, ticket);
+        const Unit unit = unit_of(work, ticket * UNITS_OF_TICKET + visit % UNITS_OF_TICKET);
         if (visit >= STAGES) stage.emptied.wait(visit / STAGES - 1);
         stage.unit = unit;
         stage.taken.arrive();
         if (!unit.exists()) break;
-        ticket = work.tickets.next();
+        if (visit % UNITS_OF_TICKET == UNITS_OF_TICKET - 1) ticket = work.tickets.next();
     }
+    const bool in_part = ticket < work.tickets.count;  // the last ticket, which has fewer units
+    if (UNITS_OF_TICKET > 1 && in_part) ticket = work.tickets.next();
     work.tickets.prepare_next_launch(ticket);
 }

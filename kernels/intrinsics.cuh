@@ -302,8 +302,15 @@ template <typename T> __device__ inline void store_streaming(T* address, const T
 }
 
 // Asks for the line of 128 bytes around an address in global memory to be brought into the second-level cache.
-__device__ inline void prefetch_line(const void* global) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(global)));
+template <Eviction HOW = EVICT_NORMALLY> __device__ void prefetch_line(const void* global) {
+    const size_t from = __cvta_generic_to_global(global);
+#if __CUDA_ARCH__ >= 800
+    if constexpr (HOW == EVICT_LAST) {
+        asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(from));
+        return;
+    }
+#endif
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -347,15 +354,22 @@ __device__ inline void copy_async(void* shared, const void* global) {
 }
 
 // 16 bytes, whose neighbours others copy soon: the cache loads 128 at a time.
-__device__ inline void copy_async_beside(void* shared, const void* global) {
+template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_beside(void* shared, const void* global) {
+    const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(from)
-                 : "memory");
+    if constexpr (HOW == EVICT_LAST) {
+        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, policy;}"
+                     ::"r"(to), "l"(from)
+                     : "memory");
+    } else {
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    }
 }
 
 // The same where only those from `begin` to before `end` are wanted: the others may be written by somebody meanwhile.
-__device__ inline void copy_async_around(void* shared, const void* global, int, int) {
-    copy_async_beside(shared, global);
+template <Eviction HOW = EVICT_NORMALLY>
+__device__ void copy_async_around(void* shared, const void* global, int, int) {
+    copy_async_beside<HOW>(shared, global);
 }
 
 // 16 bytes, whose neighbours on either side others copy soon: the cache loads 256 at a time.

@@ -163,7 +163,7 @@ scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut
     __syncthreads();
 
     const Work work = {input, output, g, cut, stages, reinterpret_cast<char*>(dynamic_shared),
-                       {control, first, cut.strips * cut.units}};
+                       {control, first, (cut.strips * cut.units + UNITS_OF_TICKET - 1) / UNITS_OF_TICKET}};
     if (threadIdx.x == 0) take_units(work);
     if (warp < FIRST_LOADER) return;
     const int thread = static_cast<int>(threadIdx.x) - FIRST_LOADER * LANES, bundler = warp - FIRST_BUNDLER,

@@ -268,14 +268,14 @@ SHORT_ROWS = [
 ]
 
 
-def twice(name: str, shape: tuple[int, ...], dtype: Any) -> Call:
+def twice(name: str, shape: tuple[int, ...], dtype: Any, axis: int = -1) -> Call:
     """One call after the other: what the first leaves in the scratch must not disturb the second."""
     sources = values((2, *shape), dtype)
 
     def compute(make: AsArray) -> Any:
-        return tuple(cudml.cumsum(make(source), axis=-1, dtype=dtype) for source in sources)
+        return tuple(cudml.cumsum(make(source), axis=axis, dtype=dtype) for source in sources)
 
-    return Call(name, compute, lambda: tuple(np.cumsum(source, axis=-1, dtype=dtype) for source in sources))
+    return Call(name, compute, lambda: tuple(np.cumsum(source, axis=axis, dtype=dtype) for source in sources))
 
 
 LONG_ROWS = [
@@ -402,6 +402,7 @@ COLUMNS = [
     scan("columns in overlapping strips", (600, 121), np.float32, axis=0, exclusive=True),
     scan("columns in overlapping strips, backwards", (2, 333, 67), np.int64, axis=1, reverse=True),
     scan("columns in overlapping strips, in place", (600, 121), np.float32, axis=0, out_pattern="same"),
+    twice("columns in overlapping strips, twice", (600, 121), np.float32, axis=0),
     scan("columns in shifted rows behind an element", (640, 99), np.float32, axis=0, pattern="offset by an element"),
     scan("turned output", (70, 600), np.float32, pattern="rolled axes", out_pattern="contiguous"),
     scan(
@@ -430,6 +431,8 @@ COLUMNS = [
         reverse=True,
     ),
     scan("turned input by elements", (70, 501), np.float16, out_pattern="rolled axes"),
+    scan("columns of bytes summed in int64", (600, 176), np.int64, stored=np.int8, axis=0),
+    scan("columns of bytes summed in int64, backwards", (2, 500, 112), np.int64, stored=np.uint8, axis=1, reverse=True),
     scan("columns of every second byte", (1100, 66), np.int8, axis=0, pattern="every second line"),
 ]
 

@@ -30,16 +30,20 @@ def eviction_of_scan(shape: tuple[int, ...], axis: int, dtype: Any = F32, total:
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((1 << 24,), 0), ((4096, 4096), 1), ((4096, 4096), 0), ((100, 1 << 18), 0), ((1 << 20, 20), 1)]
+    ("shape", "axis"),
+    [((1 << 24,), 0), ((4096, 4096), 1), ((4096, 4096), 0), ((100, 1 << 18), 0), *(((1 << 20, 20), i) for i in (0, 1))],
 )
 def test_large_inputs_of_scans_are_evicted_last(shape: tuple[int, ...], axis: int):
     assert eviction_of_scan(shape, axis) == EVICT_LAST
     assert eviction_of_scan((shape[0] // 2, *shape[1:]), axis) == EVICT_NORMALLY
 
 
-def test_columns_that_are_slower_so_are_not():
-    assert eviction_of_scan((1 << 23, 16), 0) == EVICT_NORMALLY
-    assert eviction_of_scan((1 << 15, 1 << 12), 0, np.int8, np.int64) == EVICT_NORMALLY
+def test_widened_columns_are_evicted_last_only_where_they_are_prefetched():
+    shape, total = (1 << 15, 1 << 12), np.dtype(np.int64)
+    assert eviction_of_scan(shape, 0, np.int8, total) == EVICT_LAST
+    every_second = ArrayLayout(shape, (2 << 12, 2), np.dtype(np.int8), 16)
+    arrays = {"input": every_second, "output": layout(shape, total)}
+    assert dict(make_plan(Scan("sum", total, 0), arrays).constants)["EVICTION"] == EVICT_NORMALLY
 
 
 @pytest.mark.parametrize(

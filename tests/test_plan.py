@@ -22,7 +22,7 @@ from cudml.plan.layout import (
 )
 from cudml.plan.modulus import TILES, count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
-from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
+from cudml.plan.spec import Modulus, Moments, Normalization, Operation, Scan, SegmentedScan
 
 F32 = np.dtype(np.float32)
 
@@ -393,6 +393,29 @@ def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, sh
     array = layout((100_000, inner), dtype)
     plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
     assert constants(plan)["SHIFTED"] == shifted
+
+
+@pytest.mark.parametrize(("dtype", "longest"), [("bool", 1 << 23), ("uint8", 1 << 23), ("int16", 1 << 15)])
+def test_columns_are_summed_in_as_few_bits_as_hold_any_sum(dtype, longest):
+    def value(operation: Operation, length: int, total: str = "int64") -> str:
+        arrays = {"input": layout((length, 20), dtype), "output": layout((length, 20), total)}
+        return constants(make_plan(Scan(operation, np.dtype(total), 0), arrays))["VALUE"]
+
+    assert value("sum", longest) == "int"
+    assert value("sum", longest + 1) == "long long"
+    assert value("sum", longest, "float64") == "double"
+    assert value("product", 100) == "long long"
+
+
+def test_bands_of_strips_that_share_rows_hold_all_of_them():
+    def prefetched(*shape: int) -> str:
+        arrays = {"input": layout(shape, "int8"), "output": layout(shape, "int64")}
+        return constants(make_plan(Scan("sum", np.dtype(np.int64), len(shape) - 2), arrays))["PREFETCHED"]
+
+    assert prefetched(8192, 512 * 32) == "2"
+    assert prefetched(8192, 513 * 32) == "1"
+    assert prefetched(100, 8192, 16 * 32) == "2"
+    assert prefetched(100, 8192, 17 * 32) == "1"
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float16", "float32", "float64", "complex64"])

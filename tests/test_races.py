@@ -112,6 +112,9 @@ def test_cases_load_and_fold_columns_in_every_way(plans: list[Plan]):
     assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}
     assert {constant["DENSE"] for constant in constants if constant["LOAD"] == "1"} == {"0", "1"}
     assert {constant["DIGIT_BITS"] for constant in constants} == {"2", "3", "4"}
+    assert {constant["UNITS_OF_TICKET"] for constant in constants} == {"1", "2"}
+    assert {constant["PREFETCHED"] for constant in constants} == {"0", "1", "2"}
+    assert {(constant["VALUE"], constant["OUTPUT"]) for constant in constants} >= {("int", "long long")}
     assert {int(constant["CHUNKS"]) // 33 > 0 for constant in constants} == {False, True}
     assert min(int(constant["CHUNKS"]) for constant in constants) < 32
     assert max(int(constant["UNIT_BITS"]) for constant in constants) > 6

@@ -307,11 +307,22 @@ def test_long_lines_that_are_summed_in_more_bytes(xp, stored, dtype, shape, excl
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("stored", "dtype", "shape"),
-    [(np.int8, np.int64, (1500, 70)), (np.int32, np.int64, (1301, 67)), (np.float32, np.float64, (900, 99))],
+    [
+        (np.int8, np.int64, (1500, 70)),
+        (np.uint8, np.int64, (1400, 192)),
+        (np.int16, np.uint64, (1300, 72)),
+        (np.int32, np.int64, (1301, 67)),
+        (np.float32, np.float64, (900, 99)),
+    ],
 )
 def test_columns_of_wider_outputs(xp, stored, dtype, shape, reverse):
     values = values_for("sum", np.random.default_rng(29), shape, np.dtype(stored))
     check(xp, "sum", values, dtype, axis=0, reverse=reverse)
+
+
+@pytest.mark.parametrize(("stored", "value"), [(np.uint16, 65535), (np.int16, -32768)])
+def test_columns_of_the_largest_sums_that_are_added_in_32_bits(xp, stored, value):
+    check(xp, "sum", np.full((1 << 15, 3), value, stored), np.int64, axis=0)
 
 
 #: What is turned in shared memory: whole units and parts of one, parts of a strip, several runs of lines.

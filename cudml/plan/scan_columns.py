@@ -7,8 +7,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from cudml.plan.columns import MOST_COLUMN_BYTES, SECTOR_BYTES, VALUE_BYTES, ColumnCase, Constants
 from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.dtypes import c_name
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, index_type, power_of_two, power_of_two_within
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
@@ -36,10 +39,11 @@ _TURNED_UNIT_BYTES = 65536
 
 #: Where outputs of 8 bytes are wider than inputs, strips have _PIECE_BYTES of outputs, and units so many bytes of them:
 #: on an H200 (65536, 4096) int8 summed in int64 reaches 86 % of copy speed with these and two sets of folders, else 84.
-#: The less of the output is written at a time, the faster: with no more than so many stages, by the bytes of an
-#: element, it reaches 91.6, but 90.6 with 7 of them; int32 93.5 in place of 93.2.
+#: The less of the output is written at a time, the faster, where few blocks share a strip: with no more than so many
+#: stages, it reaches 94.0, with 3 of them 93.3 and with 4 92.7, int16 94.3, 94.0 and 93.2, int32 96.1, 96.0 and 95.5.
+#: But (1048576, 256) int8 reaches 92.9 with 4, and 75.7 with 2.
 _WIDENED_UNIT_BYTES = 65536
-_WIDENED_STAGES = {1: 4, 2: 7, 4: 4}
+_WIDENED_STAGES = 2
 
 #: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
 #: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
@@ -63,8 +67,8 @@ _FEW_STAGES, _FEW_UNITS = 4, 8
 _ADDERS, _SCANNERS = 4, 8
 
 #: Adders of strips of up to so many columns: on an H200 (67108864, 3) float32 takes 0.467 ms with 4 and 0.460 with 8,
-#: (67108864, 4) 0.612 and 0.604; but (16777216, 16) 0.597 and 0.649. And of what is widened: int8 summed in int64 takes
-#: 0.635 ms with 4 and 0.630 with 8.
+#: (67108864, 4) 0.612 and 0.604; but (16777216, 16) 0.597 and 0.649. And of what is widened: (1048576, 256) int8 summed
+#: in int64 reaches 89.5 % of copy speed with 4 and 92.9 with 8.
 _NARROW_COLUMNS, _MORE_ADDERS = 4, 8
 
 #: Two sets of folders, so that one waits while the other works; but where few blocks share a strip one is enough, and
@@ -98,6 +102,11 @@ _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 #: not, 0.581 ms with 2 and 8, 0.575 with 4 and 8, 0.563 with 8 and 4.
 _SHIFTED_HANDS = {True: (4, 8), False: (8, 4)}
 
+#: Units of a ticket where rows begin at any element, so that neighbours share loads (kernels/column_loaders.cuh): on an
+#: H200 (65536, 4097) float32 takes 0.5781 ms with 1, 0.5697 with 2, 0.5720 with 3 and 0.5858 with 4 of them, rows of
+#: 4096 padded by an element 0.555, 0.550 and, with 4, 0.563.
+_SHIFTED_UNITS_OF_TICKET = 2
+
 #: kernels/column_units.cuh: LINE_WORDS.
 _LINE_WORDS = 16
 
@@ -122,8 +131,9 @@ class Columns(NamedTuple):
     copy_bytes: int
     exchange: bool
     exchange_bytes: int
+    units_of_ticket: int
     stages: int
-    prefetched: bool
+    prefetched: int
     loaders: int
     adders: int
     folders: int
@@ -143,6 +153,8 @@ def plan_columns(
     spec: Scan, arrays: dict[str, ArrayLayout], constants: Constants, work: Work, device: DeviceProperties
 ) -> Plan:
     """The launch of a scan of lines that lie side by side."""
+    spec = _narrowed(spec, arrays["input"], work)
+    constants = {**constants, "VALUE": c_name(spec.dtype)}
     case = ColumnCase.of(spec, arrays["input"], arrays["output"], work, device)
     if work.turned:
         return _plan_assembly_line(case, constants, _choose(case))
@@ -152,6 +164,14 @@ def plan_columns(
         strips = strips_in_step(case)
         return plan_columns_in_step(case, constants, strips) if strips else plan_whole_columns(case, constants, vector)
     return _plan_assembly_line(case, constants, _choose(case))
+
+
+def _narrowed(spec: Scan, source: ArrayLayout, work: Work) -> Scan:
+    """The same sums in 32 bits, where they cannot leave these: half as much is added and published, and (65536, 4096)
+    int8 summed in int64 reach 92.2 % of copy speed on an H200, not 91.5."""
+    integers = source.dtype.kind in "biu" and spec.dtype.kind in "iu" and spec.operation == "sum"
+    small = source.dtype.itemsize < 4 < spec.dtype.itemsize and work.length << 8 * source.dtype.itemsize <= 1 << 31
+    return spec._replace(dtype=np.dtype(np.int32)) if integers and small and not work.turned else spec
 
 
 def _choose(case: ColumnCase) -> Columns:
@@ -199,8 +219,9 @@ def _choose(case: ColumnCase) -> Columns:
         copy_bytes=copies or VECTOR_BYTES,
         exchange=exchange,
         exchange_bytes=_store_bytes(case, columns, span, exchange),
+        units_of_ticket=_SHIFTED_UNITS_OF_TICKET if shifted else 1,
         stages=0,  # as many as there is room for, once it is known what one takes
-        prefetched=bool(copies) and _prefetches(case),
+        prefetched=_prefetched(case, copies, columns) if copies else 0,
         loaders=loaders,
         adders=adders,
         folders=folders,
@@ -209,7 +230,8 @@ def _choose(case: ColumnCase) -> Columns:
     )
     stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
     few = one_by_one or (dense and columns >= LANES and units <= _FEW_UNITS)
-    most = _FEW_STAGES if few else _WIDENED_STAGES[size] if widened else _MOST_STAGES
+    most_of_widened = _WIDENED_STAGES if few_blocks else _FEW_STAGES
+    most = _FEW_STAGES if few else most_of_widened if widened else _MOST_STAGES
     return chosen._replace(stages=max(2, min(most, stages)))
 
 
@@ -257,9 +279,9 @@ def _vector(case: ColumnCase, columns: int, value_bytes: int) -> int:
 
 
 def _eviction(case: ColumnCase, chosen: Columns) -> str:
-    """Evicted last, sums in more bytes than elements have take 1.5 to 2 % longer, narrow columns 0.5 %."""
-    widened = case.value.itemsize > case.source.dtype.itemsize
-    return EVICT_NORMALLY if widened or (chosen.dense and chosen.prefetched) else eviction_of(case.source)
+    """Evicted last when they are copied, sums in more bytes than elements have take 1.5 to 2 % longer."""
+    widened = case.output.dtype.itemsize > case.source.dtype.itemsize
+    return EVICT_NORMALLY if widened and not chosen.prefetched else eviction_of(case.source)
 
 
 def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns) -> Plan:
@@ -361,8 +383,16 @@ def _reads(case: ColumnCase, columns: int, digits: int) -> int:
     return _FEW_READS if few else _NARROW_READS if digits == _NARROW_DIGIT_BITS else _READS
 
 
+def _prefetched(case: ColumnCase, copied: int, columns: int) -> int:
+    """kernels/column_loaders.cuh: PREFETCHED. Strips that follow each other in memory have to be of one band for 2."""
+    across = math.ceil(case.inner / columns)
+    together = across * case.outer <= _BAND or _BAND % across == 0
+    neighbours = copied > case.source.dtype.itemsize and not case.fits_densely
+    return (2 if together and neighbours else 1) if _prefetches(case) else 0
+
+
 def _prefetches(case: ColumnCase) -> bool:
-    """kernels/column_loaders.cuh: PREFETCHED.
+    """Whether units are prefetched.
 
     Where units of neighbouring tickets are one run of memory, or outputs are widened: on an H200 (16777216, 16) float32
     reaches 95.3 % of copy speed with it and 93.0 without, (4194304, 64) 85.5 and 83.8. Others lose by it: (1048576,

@@ -76,12 +76,13 @@ void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cud
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
     cuda_on_cpu::copy_async(shared, global, BYTES, where);
 }
-inline void copy_async_beside(void* shared, const void* global,
-                              cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+template <auto HOW = 0>
+void copy_async_beside(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async(shared, global, 16, where);
 }
-inline void copy_async_around(void* shared, const void* global, int begin, int end,
-                              cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+template <auto HOW = 0>
+void copy_async_around(void* shared, const void* global, int begin, int end,
+                       cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
 }
 inline void copy_async_amid(void* shared, const void* global, int begin, int end,
@@ -145,7 +146,8 @@ inline void mbarrier_wait(Mbarrier* barrier, unsigned parity,
 inline void fence_mbarrier_init(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::fence_mbarrier_init(where);
 }
-inline void prefetch_line(const void*) {}  // nobody sees what a hint reads
+template <auto HOW = 0>
+void prefetch_line(const void*) {}  // nobody sees what a hint reads
 inline void fence_async_proxy(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::fence_async_proxy(where);
 }
