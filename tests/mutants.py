@@ -254,6 +254,8 @@ MUTANTS = [
            "i < bytes{+ - EDGE+}) {"),
     Mutant("strip loaded a row too far", "strip_loaders.cuh", "strips", ALL,
            "step <{+=+} unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;\n        char* to"),
+    Mutant("halves of one row again and again", "strip_loaders.cuh", "strips of halves", ALL,
+           "[-row += DOWN * work.g.reduced.stride[OF_INPUT][REDUCED_RANK - 1];-]"),
     Mutant("rows after the last one added as they are", "strip_loaders.cuh", "strips", ALL,
            "unit, step) : [-0-]{+work.g.reduced.stride[OF_INPUT][0]+};\n        char* to"),
     Mutant("rows of another unit", "normalization_strips.cuh", "strips over two axes", ALL,

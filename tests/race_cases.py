@@ -647,6 +647,7 @@ STRIPS = [
     normalization("strips in place", (1100, 68), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of halves", (1100, 128), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of more halves", (1800, 136), np.float16, (0,), device=STRIPS_GPU),
+    normalization("narrow strips of halves", (2100, 64), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),

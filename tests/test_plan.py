@@ -639,6 +639,26 @@ def test_the_moments_of_nothing_are_still_written():
 
 
 @pytest.mark.parametrize(
+    ("shape", "scale", "dtype", "normalizers"),
+    [
+        ((64, 256, 128, 128), (1, 256, 1, 1), np.float16, "4"),
+        ((64, 256, 128, 128), None, np.float16, "4"),
+        ((64, 256, 128, 128), (1, 256, 1, 128), np.float16, "8"),  # a scale for each column
+        ((64, 256, 256, 64), (1, 256, 1, 1), np.float16, "8"),  # narrow strips
+        ((64, 256, 128, 128), (1, 256, 1, 128), np.float32, "4"),
+    ],
+)
+def test_halves_that_are_much_work_have_more_normalizers(shape, scale, dtype, normalizers):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    if scale:
+        strides = [0 if size == 1 else stride for size, stride in zip(scale, layout(scale).strides, strict=True)]
+        arrays["scale"] = layout(shape, strides=tuple(stride // 4 for stride in strides))
+    plan = make_plan(Normalization((0, 2)), arrays)
+    assert kernels(plan) == ["normalize_strips"]
+    assert constants(plan)["NORMALIZERS"] == normalizers
+
+
+@pytest.mark.parametrize(
     ("shape", "axes", "prefetched"),
     [
         ((1024, 64), (1,), "1"),
