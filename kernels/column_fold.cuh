@@ -5,8 +5,8 @@
 // last unit: a hop, from one multiprocessor to another, takes about a microsecond. So bits are taken DIGIT_BITS at a
 // time:
 //
-//     Unit n publishes the aggregate of the largest block of 2^(k DIGIT_BITS) units that ends with it. For k = 0 that is
-//     its own, which it has at once. Bit b of a number, in digit k, stands for 2^(b - k DIGIT_BITS) such blocks.
+//     Unit n publishes the aggregate of the largest block of 2^(k DIGIT_BITS) units that ends with it. For k = 0 that
+//     is its own, which it has at once. Bit b of a number, in digit k, stands for 2^(b - k DIGIT_BITS) such blocks.
 //
 // Every unit publishes one aggregate of each column, in a place of its own. Nothing is kept from one unit to the next,
 // so that several sets of folders can work on units in turn, each of which waits for memory most of the time.
@@ -34,7 +34,7 @@ constexpr int LOOKS = (DIGITS + DIGITS_AT_ONCE - 1) / DIGITS_AT_ONCE, BITS_AT_ON
 constexpr int READ = (DIGITS_AT_ONCE * OF_DIGIT + LANES_OF_COLUMN - 1) / LANES_OF_COLUMN;  // aggregates, by each lane
 
 static_assert(COLUMNS <= FOLDERS * LANES, "");
-static_assert(LOOKS * BITS_AT_ONCE < 8 * static_cast<int>(sizeof(Index)), "numbers are shifted by less than their bits");
+static_assert(LOOKS * BITS_AT_ONCE < 8 * static_cast<int>(sizeof(Index)), "less than the bits of what is shifted");
 
 // Where strips share what memory loads at a time, blocks must not drift apart, and do so less with the await of other
 // kernels: rows padded by an element, of (65536, 4096) float32, reach 84 % of copy speed on an H200 with it and 75 with
@@ -42,7 +42,8 @@ static_assert(LOOKS * BITS_AT_ONCE < 8 * static_cast<int>(sizeof(Index)), "numbe
 constexpr bool ONE_BY_ONE = LOAD == BY_COPIES && COPY_BYTES == SIZE && SIZE < 16 && !DENSE && !INPUT_TURNED;
 constexpr bool LINES_SHARED = SHIFTED || ONE_BY_ONE || (!DENSE && PITCH % (SIZE == 2 ? 256 : 128) != 0);
 
-template <int COUNT> __device__ void await_published(const Work& work, const Word* const (&from)[COUNT], Item (&item)[COUNT]) {
+template <int COUNT>
+__device__ void await_published(const Work& work, const Word* const (&from)[COUNT], Item (&item)[COUNT]) {
     if constexpr (LINES_SHARED) await(from, item, work.tickets.epoch());
     else await_at_once(from, item, work.tickets.epoch(), neutral_item());
 }
@@ -218,7 +219,8 @@ template <int BIT = 0> __device__ void add_up_read(const Item (&item)[READ], int
 
 // Waits for the blocks before unit `number`, those of the highest digits first, which have long been there. By all
 // lanes; those that have no column read nothing, as if their unit were the first.
-__device__ void fold_before(const Work& work, Index strip, Index number, int column, int lane_of_column, UnitFold& fold) {
+__device__ void fold_before(const Work& work, Index strip, Index number, int column, int lane_of_column,
+                            UnitFold& fold) {
 #pragma unroll 1
     for (int first = (LOOKS - 1) * DIGITS_AT_ONCE; first >= 0; first -= DIGITS_AT_ONCE) {
         const Word* from[READ];

@@ -6,8 +6,8 @@
 // Constants that the plan sets, beside those of column_units.cuh:
 //     LOADERS              in warps
 //     PREFETCHED           units are brought into the second-level cache before they are copied, to stay as EVICTION
-//                          says (0: not, it says so of what is copied), 1: each by one block; 2: those of strips side by
-//                          side, whose elements are neighbours, by all blocks that work on them
+//                          says. 0: they are not, and EVICTION is of copies; 1: each by one block; 2: those of strips
+//                          side by side, whose elements are neighbours, by all blocks that work on them
 #pragma once
 
 #include "column_units.cuh"
@@ -67,8 +67,8 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
 // Boxes: the steps of a strip, each in pieces. A thread has the same place in every step. A piece of one element may
 // come from anywhere.
 
-// Loaders of single elements have the most to do, so that only for them all copies of a row are unrolled: every second of
-// 4096 columns takes an H200 0.427 ms so, and 0.430 in rounds of 8.
+// Loaders of single elements have the most to do, so that only for them all copies of a row are unrolled: every second
+// of 4096 columns takes an H200 0.427 ms so, and 0.430 in rounds of 8.
 __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr bool USED = LOAD == BY_COPIES && !DENSE && !INPUT_TURNED && !SHIFTED;
     constexpr int ACROSS = USED ? PITCH / COPY_BYTES : 1, DOWN = LOADERS * LANES / ACROSS;
@@ -76,7 +76,8 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
     const int place = thread % ACROSS * COPY_BYTES, first = thread / ACROSS;
     if (place >= unit.width * SIZE) return;
     const Index step = REVERSE ? -work.g.input_axis.stride[0] : work.g.input_axis.stride[0];
-    const char* column = COPY_BYTES == SIZE ? work.input + work.g.input_line.offset(unit.line + place / SIZE) : unit.input + place;
+    const char* column =
+        COPY_BYTES == SIZE ? work.input + work.g.input_line.offset(unit.line + place / SIZE) : unit.input + place;
     const char* from = column + work.g.input_axis.offset(along(unit.begin() + first, work.g.length));
     char* to = data + place + first * PITCH;
 #pragma unroll 1
@@ -242,13 +243,14 @@ __device__ void prefetch_strip(const Work& work, const Unit& unit, const char* f
     }
 }
 
-// Of the whole rows that strips side by side have in common, the lines that come to this one as its share: so each block
-// asks for a run of memory. (65536, 4096) int8 summed in int64 takes an H200 0.6167 ms so, and 0.6192 ms where blocks
-// ask for 32 bytes of each of their own rows.
+// Of the whole rows that strips side by side have in common, the lines that come to this one as its share: so each
+// block asks for a run of memory. (65536, 4096) int8 summed in int64 takes an H200 0.6167 ms so, and 0.6192 ms where
+// blocks ask for 32 bytes of each of their own rows.
 __device__ void prefetch_share(const Work& work, const Unit& unit, const char* first, int thread) {
     const Index bytes = work.cut.inner * SIZE, step = work.g.input_axis.stride[0];
     const unsigned across = static_cast<unsigned>(work.cut.across), strip = static_cast<unsigned>(unit.strip) % across;
-    const unsigned lines = static_cast<unsigned>(bytes / LINE_BYTES) + 1, all = static_cast<unsigned>(unit.count) * lines;
+    const unsigned lines = static_cast<unsigned>(bytes / LINE_BYTES) + 1;
+    const unsigned all = static_cast<unsigned>(unit.count) * lines;
     const unsigned share = (all + across - 1) / across, end = all - share < strip * share ? all : (strip + 1) * share;
     const char* row = first - static_cast<Index>(strip) * (APART * SIZE);
 #pragma unroll 4

@@ -109,8 +109,8 @@ __device__ int to_sector(const char* address) {
     return static_cast<int>(-reinterpret_cast<size_t>(address) % SECTOR_BYTES);
 }
 
-// By all lanes of a warp, which has a span of all columns. Steps so many apart that their rows begin at the same place of
-// a sector are ALIKE, and stored one after the other: all that such rows have in common is found once.
+// By all lanes of a warp, which has a span of all columns. Steps so many apart that their rows begin at the same place
+// of a sector are ALIKE, and stored one after the other: all that such rows have in common is found once.
 __device__ void store_sectors(const Work& work, const Unit& unit, const Span& span) {
     constexpr int PIECES = OVERLAPPING ? COLUMNS * SIZE / EXCHANGE_BYTES : LANES, NEXT = APART * SIZE;
     constexpr int DOWN = LANES / PIECES, ALIKE = OVERLAPPING ? OF_SECTOR : SPAN_STEPS, COUNT = SPAN_STEPS / ALIKE;
@@ -132,13 +132,16 @@ __device__ void store_sectors(const Work& work, const Unit& unit, const Span& sp
         if (begin <= place && place + EXCHANGE_BYTES <= end && span.count == SPAN_STEPS) {
             Piece piece[COUNT];
 #pragma unroll
-            for (int k = 0; k < COUNT; k++) piece[k] = *reinterpret_cast<const Piece*>(from + k * ALIKE * PITCH + place);
+            for (int k = 0; k < COUNT; k++) {
+                piece[k] = *reinterpret_cast<const Piece*>(from + k * ALIKE * PITCH + place);
+            }
 #pragma unroll
             for (int k = 0; k < COUNT; k++) *reinterpret_cast<Piece*>(to + k * ALIKE * step + place) = piece[k];
         } else {
 #pragma unroll 1
             for (int k = 0; lane + first + k * ALIKE < span.count; k++) {
-                store_piece(to + k * ALIKE * step + place, from + k * ALIKE * PITCH + place, begin - place, end - place);
+                store_piece(to + k * ALIKE * step + place, from + k * ALIKE * PITCH + place, begin - place,
+                            end - place);
             }
         }
     }
@@ -199,8 +202,8 @@ __device__ void store_turned(const Work& work, const Unit& unit, const Span& spa
 // ---------------------------------------------------------------------------------------------------------------------
 
 // By all lanes of a warp, of which those whose span exists have its outputs.
-__device__ void store_task(const Work& work, const Unit& unit, char* data, int task, const Span& span, const Values& values,
-                           bool exists) {
+__device__ void store_task(const Work& work, const Unit& unit, char* data, int task, const Span& span,
+                           const Values& values, bool exists) {
     if constexpr (EXCHANGE) {
         if (exists) put_values(span, values);
         __syncwarp();

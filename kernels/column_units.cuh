@@ -13,11 +13,12 @@
 //     CHUNKS               chunks of a unit, along the axis: a power of two
 //     UNIT_BITS            bits of the number of a strip's units
 //     DENSE                1: a strip is all there is beside the axis, so that a unit is contiguous
-//     INPUT_TURNED         1: inputs are neighbours along the axis, outputs across it; a stage holds the unit line by line
+//     INPUT_TURNED         1: inputs are neighbours along the axis, outputs across it; a stage holds the unit line by
+//                          line
 //     OUTPUT_TURNED        1: the other way round
 //     LOAD                 0: ordinary loads, any strides; 1: asynchronous copies; 2: a bulk copy for each row
-//     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind a
-//                          multiple of 16 than the one before
+//     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind
+//                          a multiple of 16 than the one before
 //     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector,
 //                          so that each sector of the output is stored by one of them
 //     COPY_BYTES           what an asynchronous copy moves: 4, 8 or 16; of a turned input a chunk or an element
@@ -53,8 +54,8 @@ constexpr int SPANS_OF_WARP = SPANS_THAT_FIT < SPANS ? SPANS_THAT_FIT : SPANS;
 constexpr int WARPS_ACROSS = (THREADS_ACROSS + LANES - 1) / LANES;
 constexpr int TASKS = SPANS / SPANS_OF_WARP * WARPS_ACROSS;
 
-// Between the columns of a thread, where it moves them one by one: neighbouring lanes then have neighbours, and find them
-// in different banks. What is kept of columns beside the stage stands in the order of threads.
+// Between the columns of a thread, where it moves them one by one: neighbouring lanes then have neighbours, and find
+// them in different banks. What is kept of columns beside the stage stands in the order of threads.
 constexpr int BETWEEN = OVERLAPPING ? THREADS_ACROSS : 1;
 
 constexpr int LINE_BYTES = 128, LINE_WORDS = LINE_BYTES / static_cast<int>(sizeof(Word));  // of the cache
@@ -97,7 +98,7 @@ struct Unit {
     int width, count;     // columns and steps that exist; columns are rounded up to those of whole threads
     int bytes;            // of a step's elements that exist
     bool first, last;     // whether rows begin and end in the strip
-    int lead;             // bytes of the first row's address modulo 16, where rows are shifted: they lie so in a stage too
+    int lead;             // bytes of the first row's address modulo 16, where rows are shifted, as in a stage too
 
     __device__ bool exists() const { return number >= 0; }
     __device__ Index begin() const { return number * STEPS; }
@@ -109,7 +110,9 @@ struct Unit {
         const Index first = begin() + row * ROW_STEPS;
         return REVERSE ? length - first - steps_of(row) : first;
     }
-    __device__ const char* first_row(const Geometry& g) const { return input + g.input_axis.offset(along(begin(), g.length)); }
+    __device__ const char* first_row(const Geometry& g) const {
+        return input + g.input_axis.offset(along(begin(), g.length));
+    }
 };
 
 struct Stage {
@@ -214,16 +217,17 @@ struct Span {
         first = reinterpret_cast<char*>(element_of_stage(data, row, part * SPAN_STEPS, OVERLAPPING ? place : column));
     }
 
-    __device__ Pack<Staged, VECTOR>* at(int step) const { return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE); }
+    __device__ Pack<Staged, VECTOR>* at(int step) const {
+        return reinterpret_cast<Pack<Staged, VECTOR>*>(first + step * STRIDE);
+    }
 
     // The columns of a step. ANYWHERE: which may begin at any element.
     template <bool ANYWHERE> __device__ Pack<Staged, VECTOR> load_step(int step) const {
         if constexpr (ANYWHERE) {
+            const Staged* elements = reinterpret_cast<const Staged*>(first + step * STRIDE);
             Pack<Staged, VECTOR> pack;
 #pragma unroll
-            for (int v = 0; v < VECTOR; v++) {
-                pack.element[v] = reinterpret_cast<const Staged*>(first + step * STRIDE)[v < existing ? v * BETWEEN : 0];
-            }
+            for (int v = 0; v < VECTOR; v++) pack.element[v] = elements[v < existing ? v * BETWEEN : 0];
             return pack;
         } else {
             return *at(step);
@@ -240,7 +244,9 @@ struct Span {
                 chunk[i / VECTOR][i % VECTOR] = reinterpret_cast<const Pack<Staged, CHUNK>*>(first + line)[i / VECTOR];
             }
 #pragma unroll
-            for (int i = 0; i < SPAN * VECTOR; i++) values.set_chunk<MIRRORED>(i / VECTOR, i % VECTOR, chunk[i / VECTOR][i % VECTOR]);
+            for (int i = 0; i < SPAN * VECTOR; i++) {
+                values.set_chunk<MIRRORED>(i / VECTOR, i % VECTOR, chunk[i / VECTOR][i % VECTOR]);
+            }
         } else {
             values.load_whole([&](int k) { return load_step<SHIFTED>(k); });
         }

@@ -29,8 +29,8 @@ __device__ constexpr int end_of_block(int number, int bit) {
     return number >> bit == 0 ? 0 : (number >> bit << bit) - 1;
 }
 
-// The blocks that lie before something: where bit b of its number is set, one of 2^b. Where the neutral item may lead, it
-// stands for those that there are not.
+// The blocks that lie before something: where bit b of its number is set, one of 2^b. Where the neutral item may lead,
+// it stands for those that there are not.
 template <int BITS> struct Left {
     Item block[BITS + 1];
     int number;
@@ -83,12 +83,16 @@ struct Values {
 
     __device__ void clear(int step) {
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) value[step / CHUNK][step % CHUNK][v] = Operation::template neutral<Accumulator>();
+        for (int v = 0; v < VECTOR; v++) {
+            value[step / CHUNK][step % CHUNK][v] = Operation::template neutral<Accumulator>();
+        }
     }
 
     template <bool BACKWARDS, typename T> __device__ void set_chunk(int i, int v, const Pack<T, CHUNK>& pack) {
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) value[i][j][v] = widen(convert<Value>(pack.element[BACKWARDS ? CHUNK - 1 - j : j]));
+        for (int j = 0; j < CHUNK; j++) {
+            value[i][j][v] = widen(convert<Value>(pack.element[BACKWARDS ? CHUNK - 1 - j : j]));
+        }
     }
 
     // `at(k)` loads step k of the span. All loads come before the first use.
@@ -206,7 +210,8 @@ struct Target {
         step = REVERSE ? -g.output_axis.stride[0] : g.output_axis.stride[0];
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) {
-            column[v] = OUTPUT_PACKED ? first + v * static_cast<int>(sizeof(Output)) : output + g.output_line.offset(line + v);
+            column[v] = OUTPUT_PACKED ? first + v * static_cast<int>(sizeof(Output))
+                                      : output + g.output_line.offset(line + v);
             column[v] += offset;
         }
     }

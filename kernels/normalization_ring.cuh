@@ -24,8 +24,8 @@
 // then stay in the cache; the epoch tells their turns apart. A slot must not come round before all who share the bundle
 // have read what it had. Two blocks that share all their bundles are at most two rings of units apart, and twice what
 // normalizers hold: the first has loaded at most a ring and what these hold more than it has finished, and so had the
-// other when it published what finished that. Therefore it is always the same blocks that share a bundle, all of them if
-// it has a piece for each; where a bundle has fewer pieces than there are blocks, their number is a multiple of the
+// other when it published what finished that. Therefore it is always the same blocks that share a bundle, all of them
+// if it has a piece for each; where a bundle has fewer pieces than there are blocks, their number is a multiple of the
 // pieces, and that of the slots of the bundles at a time.
 //
 // Constants that the plan sets, beside those of normalization.cuh:

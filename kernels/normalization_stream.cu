@@ -2,8 +2,9 @@
 // (normalization_ring.cuh).
 //
 // A unit is UNIT_ROWS rows of 32 chunks. Runs that are long and aligned are loaded by bulk copies, one for each; a
-// single run by one copy at any address, as are short runs together with small gaps between them; other runs by threads,
-// of whom none waits for what it copies; what is smaller than a copy, and elements with gaps, by ordinary loads.
+// single run by one copy at any address, as are short runs together with small gaps between them; other runs by
+// threads, of whom none waits for what it copies; what is smaller than a copy, and elements with gaps, by ordinary
+// loads.
 //
 // Constants that the plan sets, beside those of normalization_teams.cuh and normalization_chunks.cuh:
 //     UNIT_ROWS   a power of two
@@ -167,8 +168,8 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, const Array
     full.arrive();
 }
 
-// Units that the copy engine loads at a time. More get in each other's way: for 64 x 256 x 128 x 128 floats over 1, 2, 3
-// an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less. With scale and bias of every element it needs
+// Units that the copy engine loads at a time. More get in each other's way: for 64 x 256 x 128 x 128 floats over 1, 2,
+// 3 an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less. With scale and bias of every element it needs
 // 0.650 ms with three, 0.622 with two and 0.719 with one.
 constexpr int BEST_IN_FLIGHT = OPERANDS_KEPT > 0 ? 2 : 3, IN_FLIGHT = STAGES < BEST_IN_FLIGHT ? STAGES : BEST_IN_FLIGHT;
 
@@ -272,8 +273,8 @@ __device__ void add_units(const Work& work, TurnOf turn, Parts (&parts)[STAGES],
 // ---------------------------------------------------------------------------------------------------------------------
 // What is published of a piece: both of its sums, each in two words that are loaded together. All blocks read those of
 // all pieces at the same time, so neighbouring lanes read neighbours: 64 groups of 16 MiB took 0.63 ms on an H200 where
-// each sector was asked for four times, and 0.60 so. But a lane adds up neighbouring pieces by itself, so of each FOLDED
-// pieces it is the first of every lane that lie side by side, then the second, and so on.
+// each sector was asked for four times, and 0.60 so. But a lane adds up neighbouring pieces by itself, so of each
+// FOLDED pieces it is the first of every lane that lie side by side, then the second, and so on.
 
 struct HalfWords {
     Word word[2];
@@ -333,9 +334,9 @@ __device__ Sums fold_group(const Slot& slot, Index pieces) {
     return total;
 }
 
-// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone: without one
-// an H200 normalized some 200 runs of 64 floats of (64, 4194304) with the values of the unit that came into the stage
-// next, once loaders did nothing between being told and copying.
+// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone: without
+// one an H200 normalized some 200 runs of 64 floats of (64, 4194304) with the values of the unit that came into the
+// stage next, once loaders did nothing between being told and copying.
 __device__ void leave(Stage& stage) {
     if (BULK) fence_async_proxy();
     arrive_by_warp(stage.emptied);

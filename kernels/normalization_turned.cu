@@ -96,14 +96,15 @@ apply_turned(const char* input, char* output, const char* scale, const char* bia
     await_launch_ahead();
     __shared__ Tile tile;
     __shared__ Normalizer<Compute> normalizers[GROUPS];
-    const Index number = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // what was read last first
+    const Index number = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // last read, first
     const Index row_of_tiles = number / g.tiles_across, outer = row_of_tiles / g.tiles_down;
     const Index row = (row_of_tiles - outer * g.tiles_down) * TILE_HEIGHT;
     const Index column = (number - row_of_tiles * g.tiles_across) * TILE_WIDTH;
     Offsets first = g.outer.offsets(outer);
 #pragma unroll
     for (int a = 0; a < ARRAYS; a++) first.of[a] += row * g.down[a] + column * g.across[a];
-    const Arrays all = {input, output, scale, bias, scale_number, bias_number, moments, nullptr}, arrays = all.at(first);
+    const Arrays all = {input, output, scale, bias, scale_number, bias_number, moments, nullptr};
+    const Arrays arrays = all.at(first);
     const Block block = {{arrays, g, p, g.height - row, g.width - column}};
     if (is_inside(row, TILE_HEIGHT, margin_of<Input>(INPUT_ACCESS), g.height) &&
         is_inside(column, TILE_WIDTH, 0, g.width)) {

@@ -1,10 +1,11 @@
-// Running sums and products of columns that are one tile at most, where rows have megabytes: all blocks go down in step.
+// Running sums and products of columns that are one tile at most, where rows have megabytes: all blocks go down in
+// step.
 //
 // Memory is slow where many rows are asked for at a time that lie megabytes apart: on an H200 a copy of (256, 1048576)
-// float32 takes 0.516 ms row by row, 0.536 in tiles of 16 rows, and 0.57 by blocks that each go down as fast as they can.
-// So the columns are cut into strips, one for each block, that lie side by side and are as wide as registers allow for.
-// A block goes down its strip slice by slice, some steps each, and loads none before nearly all blocks have stored the
-// one LAG slices before it. This takes 0.527 ms with a lag of 3 slices of 32 KB, 0.539 with 4 and 0.602 with 2: the
+// float32 takes 0.516 ms row by row, 0.536 in tiles of 16 rows, and 0.57 by blocks that each go down as fast as they
+// can. So the columns are cut into strips, one for each block, that lie side by side and are as wide as registers allow
+// for. A block goes down its strip slice by slice, some steps each, and loads none before nearly all blocks have stored
+// the one LAG slices before it. This takes 0.527 ms with a lag of 3 slices of 32 KB, 0.539 with 4 and 0.602 with 2: the
 // sooner a slice is scanned, the better. Nobody needs what others store: a block whose patience ends, for instance
 // because another kernel keeps some from beginning, goes on at its own pace.
 //
@@ -76,7 +77,9 @@ struct Work {
     __device__ Gates& gates_of(int number) const { return gates[number % STAGES]; }
     __device__ int turn(int number) const { return number / STAGES; }
 
-    __device__ char* step_of_stage(int number, int step) const { return ring + number % STAGES * STAGE_BYTES + step * PITCH; }
+    __device__ char* step_of_stage(int number, int step) const {
+        return ring + number % STAGES * STAGE_BYTES + step * PITCH;
+    }
 
     // Blocks count the slices that they have stored as others count tickets. The last fifth of them is not waited for:
     // (128, 1048576) int64 takes an H200 0.527 ms so, 0.533 if all are, and 0.526 without two fifths; float32 of (256,
@@ -205,7 +208,8 @@ __device__ Pack<Output, VECTOR> scan_pack(const InputPack& in, int number, Above
 
 // The steps of a slice from K on, of which the first is number PHASE of its chunk.
 template <int PHASE, int K = 0>
-__device__ void scan_steps(const Slice& slice, char* stage, const InputPack (&in)[STEPS][PACKS], Above (&above)[PACKS][VECTOR]) {
+__device__ void scan_steps(const Slice& slice, char* stage, const InputPack (&in)[STEPS][PACKS],
+                           Above (&above)[PACKS][VECTOR]) {
     if constexpr (K < STEPS) {
         if (K >= slice.steps) return;
 #pragma unroll
@@ -220,7 +224,8 @@ __device__ void scan_steps(const Slice& slice, char* stage, const InputPack (&in
 
 // Where slices are shorter than chunks, a slice may begin anywhere in one.
 template <int PHASE = 0>
-__device__ void scan_slice(const Slice& slice, char* stage, const InputPack (&in)[STEPS][PACKS], Above (&above)[PACKS][VECTOR]) {
+__device__ void scan_slice(const Slice& slice, char* stage, const InputPack (&in)[STEPS][PACKS],
+                           Above (&above)[PACKS][VECTOR]) {
     if constexpr (PHASE + STEPS < CHUNK) {
         if (slice.begin % CHUNK != PHASE) {
             scan_slice<PHASE + STEPS>(slice, stage, in, above);

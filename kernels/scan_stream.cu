@@ -101,8 +101,8 @@ __device__ bool await_tile(const Work& work, int visit) {
 // How many bytes before the elements are filled: a line that is traversed in reverse ends at its lowest address.
 __device__ int lead(const Tile& tile) { return REVERSE ? (TILE - tile.count) * static_cast<int>(sizeof(Staged)) : 0; }
 
-// Where in its stage a whole tile begins. Bulk copies keep the place within 16 bytes, and are faster where they keep that
-// within a line of the cache: three lines of 67108865 float32 take 0.437 ms with this, and 0.453 ms without.
+// Where in its stage a whole tile begins. Bulk copies keep the place within 16 bytes, and are faster where they keep
+// that within a line of the cache: three lines of 67108865 float32 take 0.437 ms with this, and 0.453 ms without.
 __device__ int stage_offset(const Work& work, const Tile& tile) {
     if (!SHIFTED) return 0;
     const char* address = work.input + work.g.input_line.offset(tile.line) +
@@ -243,9 +243,9 @@ __device__ void copy_by_copies(const Work& work, const Tile& tile, HardwareGate&
     full.arrive();
 }
 
-// The launch ahead takes a while to end, and tickets take as long as memory. By then it may have found the tile that has
-// the number of the block, whoever gets it. Of many launches in a row, 2^21 float32 take 0.0076 ms with this and 0.0083 ms
-// without, 2^24 0.0379 and 0.0387 ms.
+// The launch ahead takes a while to end, and tickets take as long as memory. By then it may have found the tile that
+// has the number of the block, whoever gets it. Of many launches in a row, 2^21 float32 take 0.0076 ms with this and
+// 0.0083 ms without, 2^24 0.0379 and 0.0387 ms.
 __device__ void prefetch_first_tile(const char* input, const Geometry& g) {
     const Tile tile = Tile::of(static_cast<Index>(blockIdx.x), g);
     if (BULK && threadIdx.x == 2 * LANES) prefetch(input, g, tile.line, tile.lowest(g.length), tile.count);
@@ -368,7 +368,8 @@ __device__ void load_staged(const char* from, int number, Accumulator (&value)[C
     }
 }
 
-// Rows that do not lie in whole chunks, on their way to the output: by lines two at a time, where they are not too large.
+// Rows that do not lie in whole chunks, on their way to the output: by lines two at a time, where they are not too
+// large.
 struct SpreadRows {
     static constexpr int ROWS_AT_ONCE = BY_LINES && CHUNK * sizeof(Value) <= 16 ? 2 : 1;
 
@@ -397,24 +398,27 @@ struct SpreadRows {
         return REVERSE ? LANES - 1 - lane : lane;
     }
 
-    // A whole row whose pieces of 16 bytes lie at multiples of that. 2^27 int32 summed in int64 take 0.406 ms with this,
-    // and 0.410 ms by elements.
+    // A whole row whose pieces of 16 bytes lie at multiples of that. 2^27 int32 summed in int64 take 0.406 ms with
+    // this, and 0.410 ms by elements.
     __device__ void store_pieces(const Line& line, Index first) {
         constexpr int PIECE = 16 / SIZE_OUT;
         char* to = line.output + (REVERSE ? line.length - first - ROW : first) * SIZE_OUT;
 #pragma unroll
         for (int k = 0; k < ROW; k += LANES * PIECE) {
             const int i = k + lane_index() * PIECE;
-            const auto& from = *reinterpret_cast<const Pack<Value, PIECE>*>(&buffer.element(REVERSE ? ROW - PIECE - i : i));
+            const int place = REVERSE ? ROW - PIECE - i : i;
+            const auto& from = *reinterpret_cast<const Pack<Value, PIECE>*>(&buffer.element(place));
             Pack<Output, PIECE> pack;
 #pragma unroll
-            for (int j = 0; j < PIECE; j++) pack.element[j] = convert<Output>(from.element[REVERSE ? PIECE - 1 - j : j]);
+            for (int j = 0; j < PIECE; j++) {
+                pack.element[j] = convert<Output>(from.element[REVERSE ? PIECE - 1 - j : j]);
+            }
             *reinterpret_cast<Pack<Output, PIECE>*>(to + i * SIZE_OUT) = pack;
         }
     }
 
-    // The rows that begin with element `first` of the line. Three lines of 67108865 float32 take 0.423 ms where 32 lanes
-    // store to one line of the cache, and 0.430 ms where they store to two.
+    // The rows that begin with element `first` of the line. Three lines of 67108865 float32 take 0.423 ms where 32
+    // lanes store to one line of the cache, and 0.430 ms where they store to two.
     __device__ void store(const Line& line, const Geometry& g, Index first) {
         constexpr int COUNT = ROWS_AT_ONCE * ROW;
         const int left = up_to(line.length - first, COUNT), idle = idle_lanes(line, first);
@@ -623,7 +627,8 @@ scan_stream(const char* input, char* output, const char* offsets, Word* control,
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     __syncthreads();
 
-    const Work work = {input, output, g, stages, reinterpret_cast<char*>(dynamic_shared), {control, first, g.lines * g.tiles}};
+    char* ring = reinterpret_cast<char*>(dynamic_shared);
+    const Work work = {input, output, g, stages, ring, {control, first, g.lines * g.tiles}};
     if (warp < FIRST_MARKER) load_tiles(work, threadIdx.x);
     else if (warp < FIRST_ADDER) mark_tiles(work, Segments(offsets, g), samples, sampled, warp - FIRST_MARKER);
     else if (warp < PUBLISHER) add_tiles(work, warp - FIRST_ADDER);

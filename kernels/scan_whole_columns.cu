@@ -4,15 +4,16 @@
 // nobody waits for anybody. The order of additions is that of tree.cuh, as in scan_columns.cu.
 //
 // On an H200 a copy that walks down like this takes as long, 0.543 to 0.547 ms for (256, 1048576) float32, whatever it
-// loads at once and ahead. Copied 4 rows at a time side by side, the same array takes 0.516 ms, 16 rows 0.535: where rows
-// are that long, blocks go down in step (scan_columns_in_step.cu).
+// loads at once and ahead. Copied 4 rows at a time side by side, the same array takes 0.516 ms, 16 rows 0.535: where
+// rows are that long, blocks go down in step (scan_columns_in_step.cu).
 //
 // Constants that the plan sets, beside those of columns.cuh:
 //     BLOCK    threads
 //     EVEN     1: columns are a whole number of spans
 #include "columns.cuh"
 
-constexpr int PARTS = RADIX / SPAN, OF_ROW = log2_of(PARTS), OF_TILE = log2_of(TILE_ROWS);  // spans of a row, rows of a tile
+// Spans of a row, rows of a tile.
+constexpr int PARTS = RADIX / SPAN, OF_ROW = log2_of(PARTS), OF_TILE = log2_of(TILE_ROWS);
 
 static_assert(!SEGMENTED && AXIS_RANK_IN == 1 && AXIS_RANK_OUT == 1, "one axis of an array");
 
