@@ -320,6 +320,12 @@ def test_columns_of_wider_outputs(xp, stored, dtype, shape, reverse):
     check(xp, "sum", values, dtype, axis=0, reverse=reverse)
 
 
+@pytest.mark.parametrize("columns", [31, 32, 33, 63, 64])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16])
+def test_contiguous_columns_as_narrow_as_a_warp_and_not(xp, columns, dtype):
+    check(xp, "sum", values_for("sum", np.random.default_rng(41), (1100, columns), np.dtype(dtype)), dtype, axis=0)
+
+
 @pytest.mark.parametrize(("stored", "value"), [(np.uint16, 65535), (np.int16, -32768)])
 def test_columns_of_the_largest_sums_that_are_added_in_32_bits(xp, stored, value):
     check(xp, "sum", np.full((1 << 15, 3), value, stored), np.int64, axis=0)

@@ -191,7 +191,8 @@ def _choose(case: ColumnCase) -> Columns:
     chunks = _chunks(case, columns, size, span, widened)
     units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, columns)
     bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
-    exchange = dense and columns * size < 64 and size == case.output.dtype.itemsize and _contiguous_output(case)
+    narrow_run = columns * size < 64 and columns <= LANES  # else a warp stores enough side by side, or two share a span
+    exchange = dense and narrow_run and size == case.output.dtype.itemsize and _contiguous_output(case)
     loaders, scanners = _SHIFTED_HANDS[overlapping] if shifted else (1 if bulk else _LOADERS[copies], _SCANNERS)
     while copies and not (dense or work.input_turned or shifted) and loaders * LANES % (columns * size // copies):
         loaders *= 2
