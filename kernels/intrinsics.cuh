@@ -336,18 +336,24 @@ __device__ inline void mbarrier_arrive_expect(Mbarrier* barrier, unsigned bytes)
                  : "memory");
 }
 
+// 16 bytes, of which the cache loads so many neighbours as `at_once` says, to be evicted as HOW says.
+#define COPY_16(at_once)                                                                                              \
+    if constexpr (HOW == EVICT_LAST) {                                                                                \
+        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint" at_once " [%0], [%1], 16, policy;}" \
+                     ::"r"(to), "l"(from)                                                                             \
+                     : "memory");                                                                                     \
+    } else {                                                                                                          \
+        asm volatile("cp.async.cg.shared.global" at_once " [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");         \
+    }
+
 template <int BYTES, Eviction HOW = EVICT_NORMALLY>
 __device__ inline void copy_async(void* shared, const void* global) {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
     static_assert(HOW == EVICT_NORMALLY || (HOW == EVICT_LAST && BYTES == 16), "only whole 16 bytes are worth a hint");
     const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
-    if constexpr (HOW == EVICT_LAST) {
-        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, policy;}" ::"r"(to),
-                     "l"(from)
-                     : "memory");
-    } else if constexpr (BYTES == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    if constexpr (BYTES == 16) {
+        COPY_16("")
     } else {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
     }
@@ -357,13 +363,7 @@ __device__ inline void copy_async(void* shared, const void* global) {
 template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_beside(void* shared, const void* global) {
     const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
-    if constexpr (HOW == EVICT_LAST) {
-        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, policy;}"
-                     ::"r"(to), "l"(from)
-                     : "memory");
-    } else {
-        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-    }
+    COPY_16(".L2::128B")
 }
 
 // The same where only those from `begin` to before `end` are wanted: the others may be written by somebody meanwhile.
@@ -376,17 +376,13 @@ __device__ void copy_async_around(void* shared, const void* global, int, int) {
 template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_among(void* shared, const void* global) {
     const unsigned to = shared_address(shared);
     const size_t from = __cvta_generic_to_global(global);
-    if constexpr (HOW == EVICT_LAST) {
-        asm volatile("{" EVICT("last") "cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, policy;}"
-                     ::"r"(to), "l"(from)
-                     : "memory");
-    } else {
-        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-    }
+    COPY_16(".L2::256B")
 }
 
 // The same where only those from `begin` to before `end` are wanted.
 __device__ inline void copy_async_amid(void* shared, const void* global, int, int) { copy_async_among(shared, global); }
+
+#undef COPY_16
 
 // Waits for all copies that this thread has begun.
 __device__ inline void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }

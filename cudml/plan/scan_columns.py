@@ -293,7 +293,7 @@ def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns)
     steps = chosen.chunks * work.chunk
     units = math.ceil(work.length / steps)
     widest = max(1, min(_BAND, _BAND_UNITS // units)) if chosen.dense else _BAND
-    band = math.ceil(strips / math.ceil(strips / widest))
+    band = _band(strips, widest)
     words = _LINE_WORDS + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
     index = index_type((words, units * steps), _dims(work))
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
@@ -310,6 +310,11 @@ def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns)
     shared = chosen.stages * _stage_bytes(case, chosen)
     launch = Launch("scan_columns", grid, chosen.threads, arguments, shared_bytes=shared, early=True)
     return Plan("scan_columns.cu", constants_of(**{**constants, **shares}), (launch,), scratch_bytes=8 * words)
+
+
+def _band(strips: int, most: int) -> int:
+    """Strips of a band: as many in each, about."""
+    return math.ceil(strips / math.ceil(strips / most))
 
 
 def _dims(work: Work) -> tuple[Dims, ...]:
@@ -387,7 +392,7 @@ def _reads(case: ColumnCase, columns: int, digits: int) -> int:
 def _prefetched(case: ColumnCase, copied: int, columns: int) -> int:
     """kernels/column_loaders.cuh: PREFETCHED. Strips that follow each other in memory have to be of one band for 2."""
     across = math.ceil(case.inner / columns)
-    together = across * case.outer <= _BAND or _BAND % across == 0
+    together = _band(across * case.outer, _BAND) % across == 0
     neighbours = copied > case.source.dtype.itemsize and not case.fits_densely
     return (2 if together and neighbours else 1) if _prefetches(case) else 0
 
