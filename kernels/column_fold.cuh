@@ -178,7 +178,7 @@ __device__ void bundle_unit(const Work& work, const Visit& visit, int bundler) {
         visit.stage.published.wait(visit.turn);
         item = visit.stage.part[SPANS - 1][column];
     }
-    arrive_by_warp(visit.stage.emptied);
+    visit.stage.emptied.arrive();
     if (!wanted) return;
     item = completed_block(work, unit.strip, unit.number, column, item);
     if (column == place) publish(work.of_unit(unit.strip, unit.number, column), item, work.tickets.epoch());
@@ -271,5 +271,5 @@ __device__ void fold_unit(const Work& work, const Visit& visit, int warp) {
         fold.join();
         if (exists) show_fold(fold, stage, column, lane_of_column);
     }
-    arrive_by_warp(stage.folded);  // of every unit: who lost sight of a stage would mistake one turn for another
+    stage.folded.arrive();  // of every unit: who lost sight of a stage would mistake one turn for another
 }

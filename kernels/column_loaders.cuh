@@ -160,7 +160,7 @@ __device__ void copy_lines(const Work& work, const Unit& unit, char* data, int t
     }
 }
 
-// The first warp arrives once more, for what it has filled up.
+// The first warp arrives once more, with what it has filled up.
 template <typename HardwareGate>
 __device__ void copy_in_pieces(const Work& work, const Unit& unit, HardwareGate& full, char* data, int thread) {
     if constexpr (INPUT_TURNED) {
@@ -175,7 +175,7 @@ __device__ void copy_in_pieces(const Work& work, const Unit& unit, HardwareGate&
     full.arrive_after_copies();
     if (thread >= LANES) return;
     fill_last_span(unit, data);
-    arrive_by_warp(full);
+    full.arrive();
 }
 
 // By a warp, in which each lane has a row.
@@ -278,7 +278,7 @@ __device__ void load_unit(const Work& work, const Visit& visit, int thread) {
         copy_in_pieces(work, unit, visit.stage.full, visit.data, thread);
     } else {
         copy_by_elements(work, unit, visit.data, thread);
-        arrive_by_warp(visit.stage.full);
+        visit.stage.full.arrive();
     }
     if (PREFETCHED) prefetch_unit(work, unit_of(work, unit.place + static_cast<Index>(gridDim.x)), thread);
 }

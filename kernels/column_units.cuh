@@ -17,6 +17,7 @@
 //                          line
 //     OUTPUT_TURNED        1: the other way round
 //     LOAD                 0: ordinary loads, any strides; 1: asynchronous copies; 2: a bulk copy for each row
+//     HARDWARE_GATES       whether there are any (gate.cuh), as 1 and 2 need
 //     SHIFTED, ROW_SHIFT   1: rows of the input begin at any element, and each by so many bytes more (0 ... 15) behind
 //                          a multiple of 16 than the one before
 //     OVERLAPPING          1: outputs are shifted as inputs are, and strips overlap by all but one element of a sector,
@@ -31,7 +32,7 @@
 #include "stream.cuh"
 
 using Staged = Select<LOAD != BY_ELEMENTS, Input, Value>::type;  // ordinary loads convert on the way
-using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
+using Gate = GateOf<HARDWARE_GATES>::type;
 
 // A unit that is a part of a row is one row to the block that works on it.
 constexpr int ROWS = CHUNKS > RADIX ? CHUNKS / RADIX : 1, ROW_CHUNKS = CHUNKS / ROWS;
@@ -167,12 +168,6 @@ struct Work {
         return tickets.control + LINE_WORDS + ((strip * cut.units + unit) * COLUMNS + column) * WORDS;
     }
 };
-
-// By all lanes of a warp.
-template <typename G> __device__ void arrive_by_warp(G& gate) {
-    __syncwarp();
-    if (lane_index() == 0) gate.arrive();
-}
 
 __device__ char* row_of_stage(char* data, int row) { return data + row * (ROW_BYTES + SPREAD); }
 

@@ -1,10 +1,14 @@
 // Gates, by which the warps of a block hand work to one another: a gate opens each time that all arrivals of a phase
 // are there, and shows those who waited what was written before them.
+//
+// Whoever read or wrote what a gate guards arrives for itself. One lane could do so for its warp, behind a __syncwarp,
+// but an H200 is no faster for it: 2^28 float32 take it 0.508 ms so and 0.507 ms with all lanes, (65536, 8192) float16
+// along their columns 0.527 and 0.525. And compute-sanitizer's racecheck follows gates that way only.
 #pragma once
 
 #include "intrinsics.cuh"
 
-// The barriers of compute capability 8.0 and newer, which wait for asynchronous copies too.
+// The barriers of compute capability 8.0 and newer (HARDWARE_GATES), which wait for asynchronous copies too.
 struct HardwareGate {
     Mbarrier barrier;
 

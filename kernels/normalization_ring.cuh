@@ -170,18 +170,12 @@ template <typename Pieces> __device__ void let_loads_pass(const Work& work, cons
     }
 }
 
-// By all lanes of a warp.
-__device__ void arrive_by_warp(Gate& gate) {
-    __syncwarp();
-    if (lane_index() == 0) gate.arrive();
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 
-// `readers` of a stage arrive when they are done with it.
+// So many threads copy into a stage, and so many arrive when they are done with it.
 __device__ void open(Stage& stage, unsigned copies, unsigned readers) {
     stage.full.init(copies);
-    stage.ready.init(1);
+    stage.ready.init(LANES);
     stage.emptied.init(readers);
 }
 

@@ -264,7 +264,7 @@ __device__ void add_units(const Work& work, TurnOf turn, Parts (&parts)[STAGES],
             else if constexpr (ENDS != WHOLE) part = part_of<false>(work.g, from, adder, unit.count, shift);
             if (lane_index() < 2) left.of[adder][lane_index()] = part;
             if (lane_index() == 0 && adder == 0) left.shift = shift.value;
-            arrive_by_warp(left.summed);
+            left.summed.arrive();
         }
         turn = after;
     }
@@ -339,7 +339,7 @@ __device__ Sums fold_group(const Slot& slot, Index pieces) {
 // stage next, once loaders did nothing between being told and copying.
 __device__ void leave(Stage& stage) {
     if (BULK) fence_async_proxy();
-    arrive_by_warp(stage.emptied);
+    stage.emptied.arrive();
 }
 
 __device__ Half sum_of_parts(const Parts& parts, int which) {
@@ -391,7 +391,7 @@ __device__ void fold_groups(const Work& work, TurnOf turn, Parts (&parts)[STAGES
         Stage& known = outcome(work, turn.number);
         work.fence();
         if (lane_index() == 0) known.normal = Normal::of(moments, work.p);
-        arrive_by_warp(known.ready);
+        known.ready.arrive();
         if (lane_index() == 0 && turn.piece == 0 && work.arrays.mean) {
             store_moments(work.group(turn.bundle), moments, work.p);
         }
@@ -590,8 +590,8 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     const int warp = static_cast<int>(threadIdx.x) / LANES, gate = static_cast<int>(threadIdx.x) - LANES;
     if (0 <= gate && gate < GATES) {
         if (gate < STAGES) {
-            open(stages[gate], LOADERS * LANES, NORMALIZERS + 1);
-            parts[gate].summed.init(ADDERS);
+            open(stages[gate], LOADERS * LANES, (NORMALIZERS + 1) * LANES);
+            parts[gate].summed.init(ADDERS * LANES);
         }
         if (DRAWN > 0 && gate < KNOWN) batches[gate].known.init(1);
         if (BULK) fence_mbarrier_init();

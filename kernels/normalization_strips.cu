@@ -78,7 +78,7 @@ __device__ void add_piece(const Work& work, const Piece& piece, int adder) {
         }
         leave(work, visit);
     }
-    if (mine) arrive_by_warp(piece.known.summed);
+    if (mine) piece.known.summed.arrive();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ __device__ void await_columns(const Work& work, const Piece& piece) {
     work.fence();
 #pragma unroll
     for (int k = 0; k < TEAM; k++) piece.known.normal[k * LANES + lane_index()] = normal[k];
-    arrive_by_warp(piece.known.ready);
+    piece.known.ready.arrive();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -155,11 +155,11 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == LANES) {
 #pragma unroll 1
-        for (int i = 0; i < STAGES; i++) open(stages[i], LOADERS * LANES, ADDERS + NORMALIZERS);
+        for (int i = 0; i < STAGES; i++) open(stages[i], LOADERS * LANES, (ADDERS + NORMALIZERS) * LANES);
 #pragma unroll 1
         for (int i = 0; i < SLOTS; i++) {
-            known.slot[i].summed.init(TEAM);
-            known.slot[i].ready.init(1);
+            known.slot[i].summed.init(TEAM * LANES);
+            known.slot[i].ready.init(LANES);
         }
         fence_mbarrier_init();
     }

@@ -125,5 +125,4 @@ struct Staged {
     }
 };
 
-// By all lanes of a warp.
-__device__ void leave(const Work& work, int visit) { arrive_by_warp(work.stage(visit).emptied); }
+__device__ void leave(const Work& work, int visit) { work.stage(visit).emptied.arrive(); }

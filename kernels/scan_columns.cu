@@ -48,7 +48,7 @@ __device__ void add_unit(const Visit& visit, int adder) {
         }
         items_at(visit.stage.part[span.row * PARTS + span.part], span.column) = total;
     }
-    arrive_by_warp(visit.stage.summed);
+    visit.stage.summed.arrive();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ __device__ void publish_unit(const Work& work, const Visit& visit) {
         if (ROWS > 1) stage.part[row * PARTS + PARTS - 1][column] = item;
         if (wanted) publish(work.of_unit(unit.strip, unit.number, column), item, work.tickets.epoch());
     }
-    arrive_by_warp(stage.published);
+    stage.published.arrive();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -124,18 +124,18 @@ __device__ void scan_unit(const Work& work, const Visit& visit, int scanner) {
         store_task(work, unit, visit.data, task, span, values, exists);
     }
     if (LOAD == IN_BULK) fence_async_proxy();  // the copy engine writes there next, behind our reads
-    arrive_by_warp(stage.emptied);
+    stage.emptied.arrive();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(LOAD == BY_ELEMENTS ? LOADERS : LOAD == IN_BULK ? LANES : LOADERS * LANES + 1);
-    stage.summed.init(ADDERS);
-    stage.published.init(1);
-    stage.folded.init(FOLDER_SETS * FOLDERS);
-    stage.emptied.init(SCANNERS + FOLDERS);
+    stage.full.init(LOADERS * LANES + (LOAD == BY_COPIES ? LANES : 0));
+    stage.summed.init(ADDERS * LANES);
+    stage.published.init(LANES);
+    stage.folded.init(FOLDER_SETS * FOLDERS * LANES);
+    stage.emptied.init((SCANNERS + FOLDERS) * LANES);
 }
 
 // A loop for each role: of one for all, compilers keep what any role needs in registers, some of them on the stack.
@@ -158,7 +158,7 @@ scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut
     if (threadIdx.x == LANES) {
 #pragma unroll 1
         for (int i = 0; i < STAGES; i++) open(stages[i]);
-        if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
+        if (HARDWARE_GATES) fence_mbarrier_init();
     }
     __syncthreads();
 

@@ -255,8 +255,7 @@ __device__ void scan_slices(const Work& work) {
         }
         scan_slice(slice, stage, in, above);
         fence_async_proxy();  // the copy engine reads there next
-        __syncwarp();
-        if (lane_index() == 0) gates.scanned.arrive();
+        gates.scanned.arrive();
     }
 }
 
@@ -271,7 +270,7 @@ scan_columns_in_step(const char* input, char* output, Word* control, Geometry g,
 #pragma unroll 1
         for (int i = 0; i < STAGES; i++) {
             gates[i].full.init(1);
-            gates[i].scanned.init(SCANNERS);
+            gates[i].scanned.init(THREADS);
             gates[i].emptied.init(1);
         }
         fence_mbarrier_init();

@@ -21,6 +21,7 @@
 // Constants that the plan sets, beside those of scan.cuh:
 //     LOAD          2: one warp loads by bulk copies; 1: an asynchronous copy for each chunk or element, which no
 //                   register waits for; 0: ordinary loads. 1 and 0 take any strides
+//     HARDWARE_GATES   whether there are any (gate.cuh), as 1 and 2 need
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
 //     TEAMS         of so many loaders each, which take turns; more than one for ordinary loads only
 //     PARTED        1: what is more than FIRST_PART of a tile waits until the tile before has come: with more on its
@@ -35,7 +36,7 @@
 #include "widened_rows.cuh"
 
 using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
-using Gate = GateOf<LOAD != BY_ELEMENTS>::type;
+using Gate = GateOf<HARDWARE_GATES>::type;
 
 constexpr bool BULK = LOAD == IN_BULK;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
@@ -166,7 +167,7 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     if (!arrived) {
         inner.for_edges<1>([&](int place) { to[place] = from[place]; });
         fill_rest(tile, to - lead(tile), lane_index(), LANES);
-        if (EDGES_IN_WORDS) full.arrive();
+        full.arrive();
     }
     if (SHIFTED) fence_async_proxy();  // what is moved by words or bytes lies where copies of other turns write
     __syncwarp();
@@ -215,8 +216,7 @@ __device__ void copy_by_loads(const Work& work, const Tile& tile, Gate& full, ch
     if (tile.count == TILE) copy_by_loads<PIECE>(work, tile, data, thread);
     else copy_by_loads<1>(work, tile, data, thread);
     fill_rest(tile, data, thread, LOADERS * LANES);
-    __syncwarp();
-    if (lane_index() == 0) full.arrive();
+    full.arrive();
 }
 
 // By all loaders: a whole tile by asynchronous copies. The end of a line is moved by the threads themselves, as what
@@ -315,16 +315,14 @@ __device__ void load_tiles(const Work& work, int thread) {
 
 __device__ void mark_tiles(const Work& work, const Segments& segments, Samples& samples, Gate& sampled, int marker) {
     samples.take(segments, marker * LANES + lane_index(), MARKERS * LANES);
-    __syncwarp();
-    if (lane_index() == 0) sampled.arrive();
+    sampled.arrive();
     sampled.wait(0);
     for (int visit = marker; await_tile(work, visit); visit += MARKERS) {
         Stage& stage = work.stage(visit);
         for (int word = lane_index(); word < HEAD_WORDS; word += LANES) stage.heads.word[word] = 0;
         __syncwarp();
         stage.heads.mark(segments, stage.tile.begin, samples.around(stage.tile.begin, segments));
-        __syncwarp();
-        if (lane_index() == 0) stage.marked.arrive();
+        stage.marked.arrive();
     }
 }
 
@@ -511,8 +509,7 @@ __device__ void add_tiles(const Work& work, int adder) {
             const Item row = StagedChunk::item_of(row_aggregates(total));
             if (lane_index() < AT_ONCE) stage.row[1 + first + lane_index()] = row;
         }
-        __syncwarp();
-        if (lane_index() == 0) stage.summed.arrive();
+        stage.summed.arrive();
     }
 }
 
@@ -531,8 +528,7 @@ __device__ void publish_tiles(const Work& work) {
         if (lane == LANES - 1) publish(work.tickets.published(stage.tile.ticket), prefixes.high, work.tickets.epoch());
         stage.row[1 + lane] = prefixes.low;
         stage.row[1 + LANES + lane] = prefixes.high;
-        __syncwarp();
-        if (lane == 0) stage.published.arrive();
+        stage.published.arrive();
     }
 }
 
@@ -555,8 +551,7 @@ __device__ void fold_tiles(const Work& work) {
         stage.row[lane] = lane == 0 ? around.before.item : around.before.followed_by(low);
         stage.row[LANES + lane] = around.before.followed_by(high);
         if (lane == 0) stage.row[TILE_ROWS] = around.after;
-        __syncwarp();
-        if (lane == 0) stage.folded.arrive();
+        stage.folded.arrive();
     }
 }
 
@@ -587,8 +582,7 @@ __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int sc
             for (int r = 0; r < AT_ONCE; r++) chunk[r].store(buffer, line, work.g, stage, first, r, lanes[r]);
         }
         if (BULK) fence_async_proxy();  // the copy engine writes there next, behind our reads
-        __syncwarp();
-        if (lane == 0) stage.emptied.arrive();
+        stage.emptied.arrive();
     }
 }
 
@@ -596,20 +590,20 @@ __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int sc
 
 __device__ void open(Stage& stage) {
     stage.taken.init(1);
-    stage.full.init(EDGES_IN_WORDS ? 1 + LANES : LOAD == BY_COPIES ? LOADERS * LANES : LOADERS);
-    stage.marked.init(1);
-    stage.summed.init(ADDERS);
-    stage.published.init(1);
-    stage.folded.init(1);
-    stage.emptied.init(SCANNERS);
+    stage.full.init(LOADERS * LANES + (BULK ? 1 : 0));
+    stage.marked.init(LANES);
+    stage.summed.init(ADDERS * LANES);
+    stage.published.init(LANES);
+    stage.folded.init(LANES);
+    stage.emptied.init(SCANNERS * LANES);
 }
 
 __device__ void open_gates(Stage (&stages)[STAGES], Gate& sampled) {
     if (threadIdx.x != LANES) return;
 #pragma unroll 1
     for (int i = 0; i < STAGES; i++) open(stages[i]);
-    if (MARKERS > 0) sampled.init(MARKERS);
-    if (LOAD != BY_ELEMENTS) fence_mbarrier_init();
+    if (MARKERS > 0) sampled.init(MARKERS * LANES);
+    if (HARDWARE_GATES) fence_mbarrier_init();
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)

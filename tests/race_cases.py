@@ -306,6 +306,7 @@ LONG_ROWS = [
     ),
     scan("long rows shifted by an element", (2, 4501), np.int64, pattern="offset by an element"),
     scan("long rows of every second", (2, 4500), np.int64, pattern="every second", out_pattern="every second"),
+    scan("long rows of every second byte", (2, 100_001), np.int8, pattern="every second"),
     scan("long rows in place", (2, 4501), np.int64, out_pattern="same"),
     scan("long rows on an old GPU", (2, 12_300), np.int64, device=OLD_GPU),
     scan("long rows by teams", (2, 12_300), np.int64, device=ROOMY_OLD_GPU),

@@ -102,6 +102,12 @@ def test_cases_take_every_branch(constant: str, plans: list[Plan]):
     assert values >= {"0", "1"}
 
 
+@pytest.mark.parametrize("source", ["scan_stream.cu", "scan_columns.cu"])
+def test_cases_load_by_elements_behind_gates_of_both_kinds(source: str, plans: list[Plan]):
+    constants = [dict(plan.constants) for plan in plans if plan.source == source]
+    assert {constant["HARDWARE_GATES"] for constant in constants if constant["LOAD"] == "0"} == {"0", "1"}
+
+
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if plan.source == "scan_stream.cu"]
     assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}

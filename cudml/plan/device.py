@@ -27,6 +27,11 @@ class DeviceProperties(NamedTuple):
     """Whether blocks of a launch can be made to run all at the same time."""
 
     @property
+    def hardware_gates(self) -> bool:
+        """Whether there are barriers in shared memory that wait for copies: kernels/gate.cuh."""
+        return self.compute_capability >= (8, 0)
+
+    @property
     def begins_early(self) -> bool:
         """Whether launches begin while those ahead of them end: cudml/cuda/early.py."""
         return self.compute_capability >= (9, 0)

@@ -425,6 +425,7 @@ def _plan_stream(
     loaders, teams = _teams(work, staged) if load == BY_ELEMENTS else _LOADERS[load]
     manned = {
         "LOAD": load,
+        "HARDWARE_GATES": device.hardware_gates,
         "PARTED": load == IN_BULK and parted,
         "STAGES": stages,
         "SAMPLES": samples,
@@ -488,7 +489,7 @@ def _load(source: ArrayLayout, work: Work, device: DeviceProperties, packed: boo
         return IN_BULK
     piece = source.dtype.itemsize * (work.chunk if packed else 1)
     copied = piece in (4, 8, VECTOR_BYTES) and source.element_aligned
-    return BY_COPIES if device.compute_capability >= (8, 0) and copied else BY_ELEMENTS
+    return BY_COPIES if device.hardware_gates and copied else BY_ELEMENTS
 
 
 def _is_widened(

@@ -299,6 +299,7 @@ def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns)
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
     shares = {
         **chosen.constants,
+        "HARDWARE_GATES": case.device.hardware_gates,
         "EVICTION": _eviction(case, chosen),
         "INDEX": "int" if index.itemsize == 4 else "long long",
         "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
@@ -324,7 +325,7 @@ def _dims(work: Work) -> tuple[Dims, ...]:
 def _copy_bytes(case: ColumnCase) -> int:
     """The widest asynchronous copies that can load any strip; 0: none, or stages of values are smaller."""
     size = case.source.dtype.itemsize
-    if case.device.compute_capability < (8, 0) or size > case.value.itemsize:
+    if not case.device.hardware_gates or size > case.value.itemsize:
         return 0
     by_element = size if size in (4, 8, VECTOR_BYTES) and case.source.element_aligned else 0
     if case.work.input_turned:
