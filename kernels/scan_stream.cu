@@ -49,11 +49,12 @@ constexpr int PIECE = INPUT_PACKED ? CHUNK : 1;  // elements that other loaders 
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? CACHE_LINE : 0);
 
 // Rows that a warp has in registers at a time. Two are scanned as fast as four, and eight added as fast as sixteen, in
-// less code; but not those that take more instructions, nor where loaders leave the others less time. Of rows that take
+// less code; but not those that take more instructions. Nor are two scanned as fast where ordinary loads leave the
+// others less time, but eight are added faster there (2^28 int64 1.20 ms, and 1.23 with sixteen). Of rows that take
 // more registers there is room for two.
-constexpr bool SLOW_TO_LOAD = SHIFTED || LOAD == BY_ELEMENTS || sizeof(Staged) == 1;
-constexpr bool SLOW_TO_SCAN = SLOW_TO_LOAD || SEGMENTED || WIDENED;
-constexpr int ADDED_AT_ONCE = SLOW_TO_LOAD ? 16 : 8;
+constexpr bool SLOW_TO_ADD = SHIFTED || sizeof(Staged) == 1;
+constexpr bool SLOW_TO_SCAN = SLOW_TO_ADD || LOAD == BY_ELEMENTS || SEGMENTED || WIDENED;
+constexpr int ADDED_AT_ONCE = SLOW_TO_ADD ? 16 : 8;
 constexpr bool SPREAD = !OUTPUT_PACKED && !WIDENED;  // rows leave through shared memory
 constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && !BY_LINES && (WIDENED || sizeof(Accumulator) * CHUNK <= 32) ? 4 : 2;
 
@@ -187,7 +188,9 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
 
 // By a team, COUNT elements at a time.
 template <int COUNT> __device__ void copy_by_loads(const Work& work, const Tile& tile, char* data, int thread) {
-    constexpr int AT_ONCE = 4, THREADS = LOADERS * LANES;  // 2^28 float32 take 0.59 ms with 2 and 8, 0.56 ms with 4
+    // 2^28 float32 take an H200 0.59 ms with 2 and 8, 0.56 ms with 4; 2^27 int64 0.603 ms with 4, 0.596 with 8, and
+    // 0.605 with 10.
+    constexpr int AT_ONCE = sizeof(Staged) < 8 ? 4 : 8, THREADS = LOADERS * LANES;
     using Piece = Pack<Input, COUNT>;
     const char* from = work.input + work.g.input_line.offset(tile.line);
     Pack<Staged, COUNT>* to = reinterpret_cast<Pack<Staged, COUNT>*>(data + lead(tile));

@@ -246,7 +246,24 @@ def test_many_short_lines_need_no_64_bits():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "words"), [("int8", 2), ("float16", 2), ("int64", 4), ("complex64", 4), ("complex128", 8)]
+    ("dtype", "capability", "hands"),
+    [
+        ("float32", (9, 0), ("8", "16")),
+        ("int64", (9, 0), ("4", "8")),
+        ("complex64", (9, 0), ("4", "8")),
+        ("float16", (7, 5), ("8", "8")),
+        ("float64", (7, 5), ("2", "4")),
+    ],
+)
+def test_folders_of_large_items_with_heads_have_registers(dtype, capability, hands):
+    line, offsets = layout((10**7,), dtype), layout((4,), "int64")
+    arrays = {"input": line, "output": line, "offsets": offsets}
+    plan = make_plan(SegmentedScan("sum", line.dtype), arrays, H200._replace(compute_capability=capability))
+    assert (constants(plan)["ADDERS"], constants(plan)["SCANNERS"]) == hands
+
+
+@pytest.mark.parametrize(
+    ("dtype", "words"), [("int8", 2), ("float16", 2), ("int64", 3), ("complex64", 3), ("complex128", 5)]
 )
 def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
     line = layout((100_000,), dtype)

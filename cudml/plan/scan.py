@@ -62,20 +62,25 @@ _SPREAD_ROWS = 2
 _FLAT_ROWS = 2
 
 #: Adders and scanners of the assembly line of kernels/scan_stream.cu. At 2^28 float32 all of 2, 4 and 8 adders with 8
-#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster:
-#: 2^29 float16 reaches 86 % with the first, 97 % with the second; segments of 16 elements 82 and 89 % with the last and
-#: the third. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 % with 8 and 16
-#: scanners, int32 the same with both. Three lines of 67108865 float32, which begin at any address, take 0.458 and
-#: 0.418 ms.
+#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster: 2^29
+#: float16 reaches 86 % with 4 and 8, 97 % with 8 and 16; segments of 16 float32 82 % with 8 and 8, 89 % with 8 and 16.
+#: Folders of large segmented items need more registers than so many warps leave them: 2^27 int64 in segments of 256
+#: take 0.63 ms with 4 and 8, and 0.90 ms with 8 and 16; by loaders of compute capability 7.5 0.80 ms with 2 and 4, and
+#: 1.05 ms with 8 and 8. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 %
+#: with 8 and 16 scanners, int32 the same with both. Three lines of 67108865 float32, which begin at any address, take
+#: 0.458 and 0.418 ms.
 _HANDS = {
     "plain": (4, 8),
     "shifted": (4, 16),
     "halves": (8, 16),
     "segments": (8, 16),
+    "large segments": (4, 8),
     "segments by loaders": (8, 8),
+    "large segments by loaders": (2, 4),
     "widened": (4, 16),
 }
 _HALVES = ("float16", "bfloat16")
+_LARGE_BYTES = 8
 
 #: Those of which 16 scanners store by lines of the cache where neither array lies in whole chunks; 8 of them are slower
 #: so. Three lines of 67108865 float64 take 0.948 ms without this and 0.842 ms with it.
@@ -105,9 +110,10 @@ _ROOMY_BYTES = 1 << 17
 _LOADERS = {BY_COPIES: (8, 1), IN_BULK: (1, 1)}
 
 #: The same of ordinary loads, for elements of 8 bytes and more, for smaller ones, and for segments. Planned for compute
-#: capability 7.5, an H200 takes for 2^27 int64 0.62 ms with the first and 0.66 ms with the second, for 2^28 float32
-#: 0.63 and 0.56 ms, and 0.92 ms with a single team of eight, one of whose threads takes the tickets as well.
-_LARGE_TEAMS, _SMALL_TEAMS, _SEGMENT_TEAMS = (2, 6), (4, 3), (2, 4)
+#: capability 7.5, an H200 takes for 2^27 int64 0.59 ms with the first, 0.61 ms with six teams of two and 0.67 ms with
+#: the second; for 2^28 float32 0.56 ms with the second, 0.63 ms with six teams of two, and 0.92 ms with a single team
+#: of eight, one of whose threads takes the tickets as well.
+_LARGE_TEAMS, _SMALL_TEAMS, _SEGMENT_TEAMS = (2, 4), (4, 3), (2, 4)
 
 #: Six stages of 32 KB fill the shared memory of an H200; five cost a point, four ten.
 _MOST_STAGES = 8
@@ -449,7 +455,8 @@ def _plan_stream(
 
 def _kind_of_hands(spec: Scan | SegmentedScan, work: Work, staged: int, load: int, packed: bool) -> str:
     if work.segmented:
-        return "segments" if load == IN_BULK else "segments by loaders"
+        large = "large " if accumulator_bytes(spec.dtype) >= _LARGE_BYTES else ""
+        return large + ("segments" if load == IN_BULK else "segments by loaders")
     if load != IN_BULK:  # ordinary loaders leave no room for more
         return "plain"
     if spec.dtype.name in _HALVES:
@@ -524,7 +531,7 @@ def _row_buffer_bytes(work: Work, size: int) -> int:
 
 def _scratch_bytes(spec: Scan | SegmentedScan, work: Work, aggregates: int = 1) -> int:
     """kernels/tickets.cuh: a word of tickets, and words with 32 bits of so many aggregates of each tile."""
-    words = math.ceil(_item_bytes(work, accumulator_bytes(spec.dtype)) / 4)
+    words = math.ceil(accumulator_bytes(spec.dtype) / 4) + work.segmented
     return 8 * (1 + work.lines * work.tiles * aggregates * words)
 
 
