@@ -157,15 +157,10 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     const char* from = work.input + work.g.input_line.offset(tile.line) + tile.lowest(work.g.length) * SIZE_IN;
     char* to = data + stage_offset(work, tile) + lead(tile);
     const Inner inner(from, tile);
-    bool arrived = false;
-    if constexpr (EDGES_IN_WORDS) {
-        if (tile.count == TILE) {
-            inner.for_edges<4>([&](int place) { copy_async<4>(to + place, from + place); });
-            full.arrive_after_copies();
-            arrived = true;
-        }
-    }
-    if (!arrived) {
+    if (EDGES_IN_WORDS && tile.count == TILE) {
+        inner.for_edges<4>([&](int place) { copy_async<4>(to + place, from + place); });
+        full.arrive_after_copies();
+    } else {
         inner.for_edges<1>([&](int place) { to[place] = from[place]; });
         fill_rest(tile, to - lead(tile), lane_index(), LANES);
         full.arrive();

@@ -26,12 +26,12 @@ def arrays_of_their_own() -> Iterator[None]:
     cupy.cuda.set_allocator(before)
 
 
-def planned_for(case: Call) -> str:
+def architecture_of(case: Call) -> str:
     """A part of the test's name, by which CONTRIBUTING.md leaves out what racecheck cannot follow."""
     return "sm_{}{}".format(*case.device.compute_capability)
 
 
-@pytest.mark.parametrize("case", CALLS, ids=[f"{case.name}, planned for {planned_for(case)}" for case in CALLS])
+@pytest.mark.parametrize("case", CALLS, ids=[f"{case.name}, planned for {architecture_of(case)}" for case in CALLS])
 def test_right_as_planned_for_a_small_gpu(case: Call, xp: Any):
     with xp.planned_for(**case.device._asdict()):
         assert_case_is_right(case, xp)

@@ -88,7 +88,7 @@ class ColumnCase(NamedTuple):
     def is_shifted(self) -> bool:
         """Whether the rows of a strip begin or end at any element, and are copied by what lies aligned of them."""
         size, work = self.source.dtype.itemsize, self.work
-        copied = size in (4, 8) and size <= self.value.itemsize and self.device.compute_capability >= (8, 0)
+        copied = size in (4, 8) and size <= self.value.itemsize and self.device.hardware_gates
         if not copied or work.turned or self.fits_densely or self.inner < LANES:
             return False
         aligned = self.moves(self.source, VECTOR_BYTES) and self.inner * size % VECTOR_BYTES == 0

@@ -28,7 +28,7 @@ class DeviceProperties(NamedTuple):
 
     @property
     def hardware_gates(self) -> bool:
-        """Whether there are barriers in shared memory that wait for copies: kernels/gate.cuh."""
+        """Whether there are asynchronous copies, and barriers that wait for them: kernels/gate.cuh."""
         return self.compute_capability >= (8, 0)
 
     @property

@@ -106,5 +106,4 @@ def _is_able(groups: Groups, device: DeviceProperties) -> bool:
     kind = source.dtype.itemsize == _COLUMN_ITEMSIZE if groups.are_columns else not groups.packed("input")
     shared_bytes = device.multiprocessors * device.shared_bytes_per_multiprocessor
     large = source.size * max(source.dtype.itemsize, _LEAST_ITEMSIZE) >= _LEAST_FILLED * shared_bytes
-    asynchronous = device.compute_capability >= (8, 0)
-    return kind and large and asynchronous and groups.has("output") and groups.are_floats
+    return kind and large and device.hardware_gates and groups.has("output") and groups.are_floats
