@@ -166,6 +166,27 @@ def test_processes_that_fill_the_cache_at_once_agree(folder, before):
     assert len(list(folder.glob("*.cubin"))) == 1
 
 
+_COMPILES_IN_THREADS = f"""
+import cupy, threading
+from concurrent.futures import ThreadPoolExecutor
+from cudml.cuda import compiler, sources
+sources.headers(), sources.source({PLAN.source!r})
+start = threading.Barrier(8)
+def compile(_):
+    start.wait()
+    return compiler.compile_cubin({PLAN.source!r}, {PLAN.constants!r}, "sm_90")
+with ThreadPoolExecutor(8) as pool:
+    print(len(set(pool.map(compile, range(8)))))
+"""
+
+
+def test_threads_of_a_process_that_compiles_nothing_yet_may_begin_at_once():
+    """Without the lock most processes fail, so three of them do not pass by chance."""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", _COMPILES_IN_THREADS], capture_output=True, text=True, timeout=120)
+        assert done.stdout.strip() == "1", done.stderr
+
+
 def test_a_reader_sees_a_file_as_a_whole_or_not_at_all(folder):
     """One thread writes the same file over and over, another looks."""
     whole = path().read_bytes()[:-32]

@@ -6,6 +6,9 @@ loaded as a cubin, a kernel keeps them.
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from cudml.cuda import sources
 from cudml.plan.plan import KERNELS
 
@@ -36,11 +39,22 @@ def compile_options(constants: Constants, architecture: str) -> tuple[str, ...]:
     return (f"-arch={architecture}", *OPTIONS, *(f"-D{name}={value}" for name, value in constants))
 
 
-def nvrtc_version() -> tuple[int, int]:
-    """The version of the NVRTC that is loaded."""
+_loading = threading.Lock()
+
+
+def _nvrtc() -> Any:
+    """CuPy's NVRTC, which it loads when it is first called. One thread does so alone: where four did at the same time,
+    most processes had some that failed to open libnvrtc-builtins.so (CuPy 14.0)."""
     from cupy_backends.cuda.libs import nvrtc
 
-    return nvrtc.getVersion()
+    with _loading:
+        nvrtc.getVersion()
+    return nvrtc
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """The version of the NVRTC that is loaded."""
+    return _nvrtc().getVersion()
 
 
 def compile_cubin(name: str, constants: Constants, architecture: str) -> tuple[bytes, str]:
@@ -49,8 +63,7 @@ def compile_cubin(name: str, constants: Constants, architecture: str) -> tuple[b
     Of several kernels in the file only those in the constant KERNELS are compiled, if there is one: compiling all takes
     up to three times as long.
     """
-    from cupy_backends.cuda.libs import nvrtc
-
+    nvrtc = _nvrtc()
     headers, source, kernels = sources.headers(), sources.source(name), dict(constants).get(KERNELS)
     program = nvrtc.createProgram(
         sources.with_kernels(source, kernels.split(",")) if kernels else source,
