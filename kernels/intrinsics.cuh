@@ -268,6 +268,11 @@ __device__ inline void store_relaxed_pair_kept(unsigned long long* address, unsi
 #endif
 }
 
+// __syncthreads for so many warps of a block alone, which find each other by a number from 1 to 15.
+template <int NUMBER, int COUNT> __device__ void sync_warps() {
+    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(32 * COUNT) : "memory");
+}
+
 __device__ inline unsigned load_acquire_block(const unsigned* address) {
     unsigned word;
     asm volatile("ld.acquire.cta.b32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");

@@ -6,6 +6,7 @@
 // best kept in the cache: of (4096, 65536) floats it took an H200 from 0.617 ms to 0.590 ms.
 //
 // Constants that the plan sets, beside those of strip_loaders.cuh and strip_normalizers.cuh:
+//     ADDER_SETS        that take turns with the pieces
 //     FOLDED_COLUMNS    that a warp folds at once, and FOLDED_PIECES of each by a lane; powers of two
 //     NORMALIZER_REGISTERS, OTHER_REGISTERS   of a thread of the normalizers, who hold units, and of the others; 0: as
 //                       the compiler shares them out
@@ -21,22 +22,26 @@ static_assert(NORMALIZER_REGISTERS == 0 || (FIRST_NORMALIZER % 4 == 0 && NORMALI
 static_assert(HELD < PIECE, "what is known of a piece is read before its last unit is held");
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Adders: a team of them has all columns, each lane one. Teams take turns with the pieces, but all wait for every unit,
-// so that none is a use of a stage ahead.
+// Adders: a team of them has all columns, each lane one. Every team adds up a part of the steps of each unit, and gives
+// what it finds to the first one, which has the sums of a piece at last. So a unit is added up as fast as can be: where
+// teams took turns with whole pieces, (64, 256, 128, 128) floats over 0, 2 took an H200 0.574 ms in place of 0.569, and
+// (64, 256, 512, 32), whose strips have four teams, 0.615 ms in place of 0.581.
+//
+// But while elements are copied one by one, adders wait long for what they read, and two units had better be added up
+// at a time: every second of (4096, 65536) floats takes 0.437 ms so, and 0.459 otherwise. Then there are sets of one
+// team each, which take turns with the pieces; all wait for every unit, so that none is a use of a stage ahead.
 
-constexpr int TEAM = COLUMNS / LANES, TEAMS = ADDERS / TEAM;
+constexpr int TEAM = COLUMNS / LANES, TEAMS = ADDERS / (ADDER_SETS * TEAM), CHUNKS = STEPS / CHUNK / TEAMS;
 
-static_assert(ADDERS % TEAM == 0, "teams are whole");
+static_assert(ADDER_SETS * TEAMS * TEAM == ADDERS, "teams are whole");
+static_assert(ADDER_SETS == 1 || TEAMS == 1, "one barrier");
+static_assert(CHUNKS <= 8, "the compiler loads and converts so many side by side");
 
-// Chunks that are loaded and converted side by side: with 4 in place of 8 a unit takes longer, and (64, 256, 128, 128)
-// bfloat16s 0.34 ms in place of 0.32; with more the compiler does.
-constexpr int CHUNKS = STEPS / CHUNK, ABREAST = CHUNKS < 8 ? CHUNKS : 8, SERIES = CHUNKS / ABREAST;
-
-// The sums of a column in so many chunks.
-__device__ Sums sum_of_chunks(const Staged& staged, int first, int column, const Shift& shift) {
-    Sums sums[ABREAST];
+// The sums of a column in the steps from `first` on.
+__device__ Sums sum_of_part(const Staged& staged, int first, int column, const Shift& shift) {
+    Sums sums[CHUNKS];
 #pragma unroll
-    for (int c = 0; c < ABREAST; c++) {
+    for (int c = 0; c < CHUNKS; c++) {
         sums[c] = {};
         Pack<Input, CHUNK> chunk;
         if constexpr (INPUT_TURNED) {
@@ -57,28 +62,47 @@ __device__ Sums sum_of_chunks(const Staged& staged, int first, int column, const
     return pairwise_sum(sums);
 }
 
-__device__ void add_piece(const Work& work, const Piece& piece, int adder) {
-    const int column = adder % TEAM * LANES + lane_index();
-    const bool mine = piece.turn.number % TEAMS == adder / TEAM, exists = column < piece.width;
+// What the other teams found. Units take turns with two: who meets the others at the next unit has read those of this
+// one.
+struct Shares {
+    Sums of_team[2][TEAMS > 1 ? TEAMS - 1 : 1][TEAMS > 1 ? COLUMNS : 1];
+};
+
+// The sums of all teams, for the first one.
+__device__ Sums gather(Shares& shares, int visit, int team, int column, Sums mine) {
+    if constexpr (TEAMS == 1) return mine;
+    auto& others = shares.of_team[visit % 2];
+    if (team > 0) others[team - 1][column] = mine;
+    sync_warps<1, ADDERS>();
+    if (team > 0) return mine;
+    Sums all[TEAMS] = {mine};
+#pragma unroll
+    for (int k = 1; k < TEAMS; k++) all[k] = others[k - 1][column];
+    return pairwise_sum(all);
+}
+
+__device__ void add_piece(const Work& work, const Piece& piece, Shares& shares, int adder) {
+    const int column = adder % TEAM * LANES + lane_index(), team = TEAMS > 1 ? adder / TEAM : 0;
+    const bool mine = TEAMS > 1 || piece.turn.number % ADDER_SETS == adder / TEAM, exists = column < piece.width;
     const Shift shift(mine && exists ? load_input(piece.column(work.g, column), work.g, 0) : Input());
-    PieceSum<PIECE * SERIES> over_series;
+    PieceSum<PIECE> over_units;
     Sums total = {};
     for (int i = 0; i < PIECE; i++) {
         const int visit = piece.turn.visit(i);
         work.stage(visit).full.wait(use_of(visit));
-        const Staged staged(work, piece, work.unit(piece.turn, i));
-#pragma unroll 1
-        for (int series = 0; mine && series < SERIES; series++) {
-            const Sums sums = sum_of_chunks(staged, series * ABREAST * CHUNK, piece.existing(column), shift);
-            total = over_series.next(i * SERIES + series, sums);
+        if (mine) {
+            const Staged staged(work, piece, work.unit(piece.turn, i));
+            const Sums of_part = sum_of_part(staged, team * CHUNKS * CHUNK, piece.existing(column), shift);
+            const Sums sums = gather(shares, visit, team, column, of_part);
+            if (team == 0) total = over_units.next(i, sums);
         }
-        if (mine && exists && i == PIECE - 1) {
+        if (mine && team == 0 && exists && i == PIECE - 1) {
             work.fence();
             publish_pairs(piece.slot.sums(column, piece.turn.piece), total, piece.slot.epoch, piece.slot.sums_apart());
         }
         leave(work, visit);
     }
-    if (mine) piece.known.summed.arrive();
+    if (mine && team == 0) piece.known.summed.arrive();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -152,6 +176,7 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Stage stages[STAGES];
     __shared__ AllKnown known;
+    __shared__ Shares shares;
     const int warp = static_cast<int>(threadIdx.x) / LANES;
     if (threadIdx.x == LANES) {
 #pragma unroll 1
@@ -181,7 +206,7 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
     for (Turn<> turn(cut); turn.exists(); turn.advance()) {
         const Piece piece(work, turn, known);
         if (warp < FIRST_ADDER) load_piece(work, piece);
-        else if (warp < FOLDER) add_piece(work, piece, warp - FIRST_ADDER);
+        else if (warp < FOLDER) add_piece(work, piece, shares, warp - FIRST_ADDER);
         else if (warp == FOLDER) fold_columns(work, piece);
         else if (warp == AWAITER) await_columns(work, piece);
         else if constexpr (NORMALIZER_REGISTERS == 0) normalize_piece(work, piece, warp - FIRST_NORMALIZER);

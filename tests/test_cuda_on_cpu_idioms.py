@@ -85,7 +85,7 @@ def order_idioms() -> list[Idiom]:
     def idiom(name: str, grid: int, block: int, out: Any, **more: Any) -> Idiom:
         return Idiom("order", name, grid, block, np.asarray(out), **{"fault": RACE, **more})
 
-    thread, lane = thread_of(4, 128), np.arange(32)
+    thread, lane, member = thread_of(4, 128), np.arange(32), np.arange(96)
     message = [42, 42, 42, 42]
     bins = np.bincount(np.arange(128) ** 2 % 32, minlength=32)
     grid_values = np.roll(np.arange(256), -65)
@@ -96,6 +96,7 @@ def order_idioms() -> list[Idiom]:
         idiom("shuffle_is_no_fence", 4, 128, 2 * (thread ^ 1)),
         idiom("levels_overwritten", 1, 32, 3 * (lane ^ 2) + 1000 + 3 * 29),
         idiom("double_buffer", 2, 256, (thread_of(2, 256) + 6 * 33) % 256 + 6),
+        idiom("teams_apart", 2, 224, np.tile([*(member + 3) % 96 + 3, *(member + 36) % 96 + 100, *[0] * 32], 2)),
         idiom("shared_histogram", 4, 128, np.tile(bins, 4)),
         idiom("zero_before_atomics", 4, 128, [128] * 4),
         idiom("last_readers_awaited", 1, 256, np.full(256, 11)),

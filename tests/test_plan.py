@@ -539,11 +539,25 @@ def test_strips_are_copied_as_their_rows_lie(pattern, size, expected):
         ((65536, 4096), "float32", True, (9, 0), 5),
         ((65536, 4096), "float32", False, (10, 0), 1),
         ((65536, 4096), "float16", False, (9, 0), 1),
-        ((4096, 65536), "float32", False, (9, 0), 1),
+        ((4096, 65536), "float32", False, (9, 0), 4),
+        ((4096, 65536), "float32", False, (10, 0), 4),
+        ((4096, 32768), "float32", False, (9, 0), 2),
+        ((4096, 65536), "float32", True, (9, 0), 1),
+        ((4096, 65536), "float16", False, (9, 0), 1),
     ],
-    ids=["large pieces", "turned", "no registers shared", "halves", "small pieces"],
+    ids=[
+        "large pieces",
+        "turned",
+        "no registers shared",
+        "halves",
+        "rows",
+        "rows with their registers",
+        "few pieces",
+        "short lines",
+        "rows of halves",
+    ],
 )
-def test_units_are_held_where_large_pieces_wait_for_stages(shape, dtype, turned, capability, held):
+def test_units_are_held_where_registers_are_enough_for_that(shape, dtype, turned, capability, held):
     size = np.dtype(dtype).itemsize
     strides = (size, size * shape[0]) if turned else (size * shape[1], size)
     source = ArrayLayout(shape, strides, np.dtype(dtype), 16)
@@ -551,7 +565,7 @@ def test_units_are_held_where_large_pieces_wait_for_stages(shape, dtype, turned,
     plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape, dtype)}, device)
     assert kernels(plan) == ["normalize_strips"]
     assert int(constants(plan)["HELD"]) == held
-    assert (int(constants(plan)["NORMALIZER_REGISTERS"]) > 0) == (held > 1)
+    assert (int(constants(plan)["NORMALIZER_REGISTERS"]) > 0) == (held == 5)
 
 
 @pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65538, 4096), 8), ((32770, 8192), 16)])

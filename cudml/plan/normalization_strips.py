@@ -11,6 +11,7 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_ring import GATES_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
+from cudml.plan.normalization_steps import SUMS_BYTES
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
@@ -25,16 +26,25 @@ _STRIP_BYTES = (256, 128)
 _COPIERS, _ADDERS, _FOLDERS, _AWAITERS = 2, 4, 1, 1
 _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 
+#: Chunks that an adder adds up side by side, at the most.
+_MOST_CHUNKS = 8
+
 #: Loaders that copy single elements, or rows that begin anywhere: every second of (4096, 65536) floats takes 0.437 ms,
 #: and 0.452 with 4; (64, 256, 128, 128) over 0, 2 in rows padded by one 0.839 ms, and 0.960 with 4.
 _MANY_COPIERS = 8
 
-#: Units that normalizers hold in registers: usually, and of pieces of which two are more than a ring. (65536, 4096)
-#: floats take 0.608 ms with 5 in place of 0.624, and 0.610 with 4; transposed 0.665 with 5 in place of 0.732, and 0.677
-#: with 4. Others gain little, and halves lose, whose normalizers are busy all the time.
-_HELD, _HELD_OF_LARGE = 1, 5
+#: Units that normalizers hold in registers: usually; of rows of floats, and where blocks have many pieces; and of
+#: pieces of which two are more than a ring. (4096, 32768) floats over 0 take 0.287 ms with 2, 0.291 with 1 and 0.290
+#: with 4, (4096, 4096) 42.4, 42.0 and 44.5 us; (64, 256, 128, 128) over 0, 2 0.571 ms with 4, 0.574 with 1 or 2, 0.585
+#: with 5. (65536, 4096) take 0.608 ms with 5 in place of 0.624, and 0.610 with 4; transposed 0.665 with 5 in place of
+#: 0.732, and 0.677 with 4. Halves lose, whose normalizers are busy all the time, and rows that begin anywhere, whose
+#: many loaders leave few registers.
+_HELD, _HELD_OF_ROWS, _HELD_OF_MANY, _HELD_OF_LARGE = 1, 2, 4, 5
 
-#: That takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
+#: What are many pieces for each multiprocessor.
+_MANY_PIECES = 100
+
+#: The last takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
 _SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
 
 #: A unit: the same floats take 0.595 ms with 8192 bytes, halves 0.360 ms. Of larger pieces, which wait for a part of
@@ -138,12 +148,13 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     vector = groups.chunk if access.output_turned else strips.columns // LANES
     if groups.kept.sizes[-1] % vector:
         return None
-    holds_more = _holds_more(groups, access, strips, device)
+    held = _held(groups, access, strips, device)
+    takes_registers = held == _HELD_OF_LARGE
     ring = Ring(
         columns=strips.columns,
         piece=strips.piece,
         stages=strips.stages,
-        held=_HELD_OF_LARGE if holds_more else _HELD,
+        held=held,
         loaders=_COPIERS if access.copy_bytes == VECTOR_BYTES and not access.shifted else _MANY_COPIERS,
         adders=max(_ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
@@ -153,8 +164,9 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     folded = power_of_two(math.ceil(strips.columns / strips.pieces))  # by each block, so that no column is left
     constants = {
         **groups.constants(spec),
-        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if holds_more else 0,
-        "OTHER_REGISTERS": _OTHER_REGISTERS if holds_more else 0,
+        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if takes_registers else 0,
+        "OTHER_REGISTERS": _OTHER_REGISTERS if takes_registers else 0,
+        "ADDER_SETS": _adder_sets(groups, access, strips, ring.adders),
         "VECTOR": vector,
         "STEPS": strips.steps,
         "EVEN_ROWS": _even_rows(groups, strips.steps),
@@ -183,11 +195,24 @@ def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
     return size == 2 and not easy
 
 
-def _holds_more(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> bool:
-    """Whether normalizers hold several units, where loaders wait for stages and registers are enough for that."""
+def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> int:
+    """Sets of adders that take turns with pieces, where that is better than to share every unit, and chunks are so few
+    that one team can have them all."""
+    waits = access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
+    return adders * LANES // strips.columns if waits and strips.steps <= _MOST_CHUNKS * groups.chunk else 1
+
+
+def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> int:
+    """Units that normalizers hold: several, where registers are enough for that."""
     usual = access.copy_bytes == VECTOR_BYTES and not access.shifted and not access.output_turned
-    floats = groups.source.dtype.itemsize >= 4 and not groups.has_own_operands
-    return device.compute_capability == _SHARES_REGISTERS and 2 * strips.piece > strips.stages and usual and floats
+    if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
+        return _HELD
+    if 2 * strips.piece > strips.stages:
+        return _HELD_OF_LARGE if device.compute_capability == _SHARES_REGISTERS else _HELD
+    if access.is_turned:
+        return _HELD
+    many = strips.cut.bundles * strips.pieces >= _MANY_PIECES * device.multiprocessors
+    return _HELD_OF_MANY if many else _HELD_OF_ROWS
 
 
 def _row_shift(groups: Groups, access: Access) -> int:
@@ -231,12 +256,17 @@ def _cut_strips(
     stage_bytes = _stage_bytes(groups, access, columns, steps)
     normal_bytes = 4 * groups.normal_words
     known_bytes = _KNOWN_PIECES * (GATES_BYTES + columns * normal_bytes)
-    stages = stages_of(device, stage_bytes + GATES_BYTES + normal_bytes, known_bytes)
+    stages = stages_of(device, stage_bytes + GATES_BYTES + normal_bytes, known_bytes + _shares_bytes(columns))
     across = math.ceil(inner / columns)
     cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
     least = _LEAST_PIECE_BYTES // unit_bytes
     piece = piece_of(cut, least, int(stages * _MOST_OF_RING), least, device)
     return Strips(cut, piece, stages, columns, steps, unit_bytes, stage_bytes) if piece else None
+
+
+def _shares_bytes(columns: int) -> int:
+    """kernels/normalization_strips.cu: Shares. Twice a sum for each lane of the adders that are in no first team."""
+    return 2 * SUMS_BYTES * max(_ADDERS * LANES - columns, 0)
 
 
 def _stage_bytes(groups: Groups, access: Access, columns: int, steps: int) -> int:

@@ -182,6 +182,13 @@ void bulk_wait_read(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::wait_for_bulk_stores(GROUPS, true, where);
 }
 
+// A barrier of so many warps of the block, which find each other by its number.
+template <int NUMBER, int COUNT>
+void sync_warps(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    static_assert(0 < NUMBER && NUMBER < cuda_on_cpu::NAMED_BARRIERS, "0 is that of __syncthreads");
+    cuda_on_cpu::synchronize_warps(NUMBER, COUNT, where);
+}
+
 // Clusters of blocks, and their distributed shared memory.
 inline void cluster_sync(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::synchronize_cluster(where);

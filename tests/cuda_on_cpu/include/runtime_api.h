@@ -51,6 +51,8 @@ struct Votes {
 };
 
 Votes synchronize_block(bool vote, Where);
+constexpr unsigned NAMED_BARRIERS = 16;
+void synchronize_warps(unsigned number, unsigned warps, Where);
 void synchronize_grid(Where);
 uint64_t warp_operation(WarpOperation, unsigned mask, uint64_t value, int source, Where);
 unsigned active_lanes();

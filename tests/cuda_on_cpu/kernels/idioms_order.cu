@@ -74,6 +74,28 @@ extern "C" __global__ void double_buffer(int* out, unsigned long long*) {
     out[global_thread()] = value;
 }
 
+// Two teams of three warps, each of which meets at a barrier of its own and goes its own way; the last warp goes at
+// once. grid 2, block 224
+extern "C" __global__ void teams_apart(int* out, unsigned long long*) {
+    __shared__ int slots[2][96];
+    const int team = static_cast<int>(threadIdx.x) / 96, member = static_cast<int>(threadIdx.x) % 96;
+    if (team == 2) return;
+    int value = static_cast<int>(threadIdx.x);
+    for (int i = 0; i < 3 + team; i++) {
+        if (team == 0)
+            sync_warps<1, 3>();
+        else
+            sync_warps<2, 3>();
+        slots[team][member] = value;
+        if (team == 0)
+            sync_warps<1, 3>();
+        else if (!BUG)
+            sync_warps<2, 3>();
+        value = slots[team][(member + 33) % 96] + 1;
+    }
+    out[global_thread()] = value;
+}
+
 // grid 4, block 128
 extern "C" __global__ void shared_histogram(int* out, unsigned long long*) {
     __shared__ int bins[32];

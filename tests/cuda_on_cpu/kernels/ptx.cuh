@@ -217,7 +217,12 @@ __device__ inline void bulk_wait() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Clusters
+// Barriers of some warps, and clusters
+
+template <int NUMBER, int COUNT>
+__device__ inline void sync_warps() {
+    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(32 * COUNT) : "memory");
+}
 
 __device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 

@@ -12,7 +12,12 @@ bool same_place(const Where& a, const Where& b) {
 }
 
 void open(Barrier& barrier) {
-    if constexpr (CHECKING) checker::open_barrier(barrier.waiting);
+    if constexpr (CHECKING) {
+        if (barrier.named)
+            checker::open_named_barrier(barrier.waiting);
+        else
+            checker::open_barrier(barrier.waiting);
+    }
     made_progress();
     const int votes = barrier.votes;
     const bool all = votes == static_cast<int>(barrier.arrived);
@@ -70,6 +75,16 @@ void leave_barriers(Thread& thread) {
 
 Votes synchronize_block(bool vote, Where where) {
     return wait_at(running()->block->barrier, vote, "__syncthreads", where);
+}
+
+void synchronize_warps(unsigned number, unsigned warps, Where where) {
+    Barrier& barrier = running()->block->named_barriers[number];
+    if (barrier.arrived && barrier.expected != warps * LANES) {
+        fail("sync_warps of %u warps at barrier %u, where %u threads are expected", warps, number, barrier.expected);
+    }
+    barrier.expected = warps * LANES;
+    barrier.named = true;
+    wait_at(barrier, false, "sync_warps", where);
 }
 
 void synchronize_cluster(Where where) { wait_at(running()->block->cluster->barrier, false, "cluster_sync", where); }

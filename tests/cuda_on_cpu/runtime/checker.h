@@ -18,7 +18,8 @@ void begin_clocks();
 void begin_clocks(Block& block);
 
 // Ordering.
-void open_barrier(std::span<Thread* const> threads);
+void open_barrier(std::span<Thread* const> threads);  // of whole blocks
+void open_named_barrier(std::span<Thread* const> threads);
 void synchronize_lanes(Warp& warp, unsigned lanes);
 void fence(Thread& thread, Scope scope);
 Knowledge release(Thread& thread);

@@ -166,6 +166,12 @@ void open_barrier(std::span<Thread* const> threads) {
     for (const auto& [block, _] : blocks) block->clocks = {clock, all};
 }
 
+void open_named_barrier(std::span<Thread* const> threads) {
+    Knowledge all;
+    for (Thread* thread : threads) all.join(release(*thread));
+    for (Thread* thread : threads) acquire(*thread, all);
+}
+
 void synchronize_lanes(Warp& warp, unsigned lanes) {
     Clock known[LANES] = {};
     Knowledge all;

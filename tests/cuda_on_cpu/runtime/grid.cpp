@@ -50,6 +50,7 @@ void start_block(Block& block, uint3 index) {
     block.runnable_warps = 0;
     block.last_warp = reversed ? 0 : LANES - 1;
     block.barrier.reset(execution.threads_per_block);
+    for (Barrier& barrier : block.named_barriers) barrier.reset(0);
     block.mbarriers.clear();
     if (execution.random()) new_priorities(block);
     std::memset(block.shared, UNWRITTEN, execution.request.shared_bytes);

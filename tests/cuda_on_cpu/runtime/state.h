@@ -1,6 +1,7 @@
 // Threads, warps, blocks and clusters of the launch that is running.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -56,6 +57,7 @@ struct Warp {
 
 struct Barrier {
     unsigned expected = 0, arrived = 0, exited = 0;
+    bool named = false;  // and for some warps of a block only
     int votes = 0;
     Where first_at = {};
     std::vector<Thread*> waiting = {};
@@ -79,6 +81,7 @@ struct Block {
     unsigned runnable_warps, last_warp;
     uint8_t priority[LANES];
     Barrier barrier;
+    std::array<Barrier, NAMED_BARRIERS> named_barriers;
     std::unordered_map<const void*, MbarrierState> mbarriers;
     std::vector<Thread> threads;
     std::vector<Warp> warps;
