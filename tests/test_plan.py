@@ -568,6 +568,18 @@ def test_units_are_held_where_registers_are_enough_for_that(shape, dtype, turned
     assert (int(constants(plan)["NORMALIZER_REGISTERS"]) > 0) == (held == 5)
 
 
+@pytest.mark.parametrize(
+    ("shape", "step", "sets"),
+    [((4096, 65536), 1, 1), ((4096, 65536), 2, 2), ((65536, 32), 2, 1)],
+    ids=["rows", "elements", "elements of narrow strips"],
+)
+def test_adders_take_turns_where_elements_are_copied_one_by_one(shape, step, sets):
+    source = ArrayLayout(shape, (4 * step * shape[1], 4 * step), F32, 16)
+    plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape)})
+    assert kernels(plan) == ["normalize_strips"]
+    assert int(constants(plan)["ADDER_SETS"]) == sets
+
+
 @pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65538, 4096), 8), ((32770, 8192), 16)])
 def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
     """Each begins with a ticket: those for which there is no room at first find no work, and nobody waits for them."""

@@ -44,7 +44,7 @@ _loading = threading.Lock()
 
 def _nvrtc() -> Any:
     """CuPy's NVRTC, which it loads when it is first called. One thread does so alone: where four did at the same time,
-    most processes had some that failed to open libnvrtc-builtins.so (CuPy 14.0)."""
+    most processes had some that failed to open libnvrtc-builtins.so (CuPy 14.2)."""
     from cupy_backends.cuda.libs import nvrtc
 
     with _loading:
