@@ -5,9 +5,9 @@
 // that block's warp publishes how it is normalized. What is published is 3 % of what is loaded, or 6 % of halves, and
 // best kept in the cache: of (4096, 65536) floats it took an H200 from 0.617 ms to 0.590 ms.
 //
-// Memory is slower where each block goes down a piece of its own: a loop that copies the strips of these floats through
-// such a ring, and does nothing else, took 0.545 to 0.57 ms in 45 variants, and a plain copy 0.504 ms. They are
-// normalized in 0.567 ms, and were in 0.571 ms by a kernel whose blocks did not wait for one another.
+// Memory is slower where each block goes down a piece of its own: of 44 loops that copy the strips of these floats
+// through such a ring, and do nothing else, the fastest took 0.545 ms and most 0.55 to 0.57, and a plain copy 0.504 ms.
+// They are normalized in 0.567 ms, and were in 0.571 ms by a kernel whose blocks did not wait for one another.
 //
 // Constants that the plan sets, beside those of strip_loaders.cuh and strip_normalizers.cuh:
 //     ADDER_SETS        that take turns with the pieces

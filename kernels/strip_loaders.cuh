@@ -12,9 +12,9 @@
 
 constexpr int COPYING = LOADERS * LANES;  // threads
 
-// Where halves lie at one stride, addresses are found once for a unit: (64, 256, 128, 128) of them, normalized over 0,
-// 2, take an H200 0.300 ms and not 0.309, (8192, 65536) over 0 0.590 and not 0.596. The same array of floats takes
-// 0.585 ms so, and 0.578 otherwise: there loads that come early keep others waiting.
+// Where halves lie at one stride, addresses are found once for a unit: (64, 256, 256, 64) of them, normalized over 0,
+// 2, take an H200 0.304 ms and not 0.313, (65536, 8192) over 0 0.670 and not 0.682. (64, 256, 128, 128) floats take
+// 0.575 ms so, and 0.566 otherwise: there loads that come early keep others waiting.
 constexpr bool AT_ONE_STRIDE = SIZE == 2 && EVEN_ROWS && !OUTPUT_TURNED;
 
 // Each thread has the same place in every DOWN-th row.

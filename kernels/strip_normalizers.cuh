@@ -228,8 +228,9 @@ struct HeldUnit {
     }
 };
 
-// Where two pieces are more than a ring, blocks wait for the last units of the next one, and these for stages that this
-// one leaves: so the next HELD units are always in registers, which takes no more code than one does.
+// The next HELD units of the piece are always in registers, so that their stages are free while this one is stored;
+// that takes no more code than to hold one. It is worth most where two pieces are more than a ring: there blocks wait
+// for the last units of the next one, and these for stages that this one leaves.
 __device__ void normalize_piece(const Work& work, const Piece& piece, int normalizer) {
     constexpr int AHEAD = HELD > 1 ? HELD : 0;
     Columns columns(work, piece, normalizer);

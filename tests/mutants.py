@@ -272,6 +272,8 @@ MUTANTS = [
            "if (AHEAD > 0 && [-i == 0-]{+false+}) columns.await"),
     Mutant("one slot too few of what is known", "normalization_strips.cuh", "strips round a ring", INTERLEAVED,
            "SLOTS = (STAGES + PIECE - 1) / PIECE{+ - 1+};"),
+    Mutant("pieces added up by both sets of adders", "normalization_strips.cu", "strips of every second column", ALL,
+           "TEAMS > 1 || [-piece.turn.number % ADDER_SETS == adder / TEAM-]{+adder >= 0+}, exists"),
     Mutant("what a team found read before it is there", "normalization_strips.cu", "strips", CHECKING,
            "[-sync_warps<1, ADDERS>();-]"),
     Mutant("what a team found in one place for all units", "normalization_strips.cu", "strips", CHECKING,
