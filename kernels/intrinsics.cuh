@@ -255,9 +255,20 @@ __device__ inline uint2 load_evicted_last(const uint2* from) {
 #endif
 }
 
+// 16 bytes in one access, of which nobody sees a part, unless the upper half of the first word is `upper`. PTX promises
+// that of b128, since 8.3; ptxas makes the same instruction of pairs, which older versions know too.
+__device__ inline void load_relaxed_whole_unless(unsigned upper, const unsigned long long* address,
+                                                 unsigned long long (&word)[2]) {
+    asm volatile("{.reg .b32 low, high; .reg .pred other; mov.b64 {low, high}, %0; setp.ne.b32 other, high, %3;"
+                 "@other ld.relaxed.gpu.v2.b64 {%0, %1}, [%2];}"
+                 : "+l"(word[0]), "+l"(word[1])
+                 : "l"(address), "r"(upper)
+                 : "memory");
+}
+
 // Stores what others read soon: the second-level cache keeps it longer than what streams through.
-__device__ inline void store_relaxed_pair_kept(unsigned long long* address, unsigned long long first,
-                                               unsigned long long second) {
+__device__ inline void store_relaxed_whole_kept(unsigned long long* address, unsigned long long first,
+                                                unsigned long long second) {
 #if __CUDA_ARCH__ >= 800
     asm volatile(
         "{" EVICT("last") "st.relaxed.gpu.L2::cache_hint.v2.b64 [%0], {%1, %2}, policy;}" ::"l"(address),
@@ -265,6 +276,14 @@ __device__ inline void store_relaxed_pair_kept(unsigned long long* address, unsi
         : "memory");
 #else
     store_relaxed_pair(address, first, second);
+#endif
+}
+__device__ inline void store_relaxed_kept(unsigned long long* address, unsigned long long word) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{" EVICT("last") "st.relaxed.gpu.L2::cache_hint.b64 [%0], %1, policy;}" ::"l"(address), "l"(word)
+                 : "memory");
+#else
+    store_relaxed(address, word);
 #endif
 }
 

@@ -81,17 +81,11 @@ template <int STRIDE = 1> struct Turn {
     __device__ int visit(int i) const { return number * PIECE + i; }
 };
 
-// Where the sums of a bundle are published and, of a strip, how its columns are normalized. Pairs of words of
-// neighbouring columns lie side by side, then those of neighbouring pieces: so the lanes of a warp store and load them
-// together.
+// Where the sums of a bundle are published and, of a strip, how its columns are normalized.
 struct Slot {
     Word* words;
     Index pieces;
     unsigned epoch;
-
-    __device__ Index sums_apart() const { return 2 * pieces * COLUMNS; }
-    __device__ Word* sums(int column, Index piece) const { return words + 2 * (piece * COLUMNS + column); }
-    __device__ Word* normal(int column) const { return words + pairs_of<Sums> * sums_apart() + 2 * column; }
 };
 
 constexpr int NORMAL_WORDS = COLUMNS > 1 ? words_of<Normal> : 0;

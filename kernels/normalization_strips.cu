@@ -2,12 +2,14 @@
 // (normalization_ring.cuh).
 //
 // When the last piece of a strip is published, each of its columns has still to be folded, by one block for all: then
-// that block's warp publishes how it is normalized. What is published is 3 % of what is loaded, or 6 % of halves, and
-// best kept in the cache: of (4096, 65536) floats it took an H200 from 0.617 ms to 0.590 ms.
+// that block's warp publishes how it is normalized. What is published is 2 % of what is loaded, or 5 % of halves, and
+// best kept in the cache: (64, 256, 128, 128) floats over 0, 2 took an H200 0.569 ms so, 0.605 by plain stores, halves
+// 0.299 and 0.335. In two thirds of the bytes that it was then, halves take 0.295. If every second piece had nothing to
+// publish they would take 0.291, and transposed floats, (65536, 4096) over 0, 0.611 in place of 0.639.
 //
-// Memory is slower where each block goes down a piece of its own: of 44 loops that copy the strips of these floats
-// through such a ring, and do nothing else, the fastest took 0.545 ms and most 0.55 to 0.57, and a plain copy 0.504 ms.
-// They are normalized in 0.567 ms, and were in 0.571 ms by a kernel whose blocks did not wait for one another.
+// Memory is slower where each block goes down a piece of its own. Loops that copy the strips of these floats through
+// such a ring, and do nothing else, take 0.551 ms at best, and a plain copy 0.508. With loads that leave the cache last
+// (intrinsics.cuh) they take 0.538, but such loads drive out what is published: they make 0.581 ms of 0.565.
 //
 // Constants that the plan sets, beside those of strip_loaders.cuh and strip_normalizers.cuh:
 //     ADDER_SETS        that take turns with the pieces
@@ -20,6 +22,7 @@
 constexpr int FIRST_ADDER = LOADERS, FOLDER = FIRST_ADDER + ADDERS, AWAITER = FOLDER + 1,
               FIRST_NORMALIZER = AWAITER + 1, WARPS = FIRST_NORMALIZER + NORMALIZERS;
 
+static_assert(FOLDED_COLUMNS <= LANES, "a warp folds them");
 static_assert(FOLDERS == 1 && AWAITERS == 1, "one warp folds, one awaits what the folders of all blocks found");
 static_assert(NORMALIZER_REGISTERS == 0 || (FIRST_NORMALIZER % 4 == 0 && NORMALIZERS % 4 == 0),
               "registers are those of four warps");
@@ -102,7 +105,7 @@ __device__ void add_piece(const Work& work, const Piece& piece, Shares& shares, 
         }
         if (mine && team == 0 && exists && i == PIECE - 1) {
             work.fence();
-            publish_pairs(piece.slot.sums(column, piece.turn.piece), total, piece.slot.epoch, piece.slot.sums_apart());
+            sums_of(piece.slot).publish(piece.turn.piece * COLUMNS + column, total, piece.slot.epoch);
         }
         leave(work, visit);
     }
@@ -116,18 +119,19 @@ __device__ void add_piece(const Work& work, const Piece& piece, Shares& shares, 
 // word each: where all of them did, (65536, 4096) floats took an H200 0.745 ms in place of 0.721.
 __device__ Sums fold(const Slot& slot, int column, Index first) {
     constexpr int AT_ONCE = FOLDED_PIECES < 4 ? FOLDED_PIECES : 4, ROUNDS = FOLDED_PIECES / AT_ONCE;
+    const Records<Sums> published = sums_of(slot);
     PieceSum<ROUNDS> over_rounds;
     Sums total = {};
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++, first += AT_ONCE) {
-        const Word* from[AT_ONCE];
+        Index number[AT_ONCE];
         Sums sums[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            from[k] = slot.sums(column, first + k < slot.pieces ? first + k : slot.pieces - 1);
+            number[k] = (first + k < slot.pieces ? first + k : slot.pieces - 1) * COLUMNS + column;
         }
-        if (round == 0) await_first(lane_index() % 8 == 0 ? from[0] : nullptr, slot.epoch);
-        await_pairs(from, sums, slot.epoch, slot.sums_apart());
+        if (round == 0) await_first(lane_index() % 8 == 0 ? published.record(number[0]) : nullptr, slot.epoch);
+        published.await(number, sums, slot.epoch);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             if (first + k >= slot.pieces) sums[k] = {};
@@ -151,7 +155,7 @@ __device__ void fold_columns(const Work& work, const Piece& piece) {
     __syncwarp();
     work.fence();  // and before what some of them publish
     if (lane >= FOLDED_COLUMNS || wanted >= piece.width) return;
-    publish_pairs(piece.slot.normal(column), normal, piece.slot.epoch, 2 * COLUMNS);
+    normals_of(piece.slot).publish(column, PublishedNormal(normal), piece.slot.epoch);
     if (work.arrays.mean) store_moments(group, moments, work.p);
 }
 
@@ -160,12 +164,13 @@ __device__ void fold_columns(const Work& work, const Piece& piece) {
 
 __device__ void await_columns(const Work& work, const Piece& piece) {
     piece.known.summed.wait(piece.use);  // no column can be known before
-    const Word* from[TEAM];
-    Normal normal[TEAM];
+    const Records<PublishedNormal> published = normals_of(piece.slot);
+    Index number[TEAM];
+    PublishedNormal normal[TEAM];
 #pragma unroll
-    for (int k = 0; k < TEAM; k++) from[k] = piece.slot.normal(piece.existing(k * LANES + lane_index()));
-    await_first(lane_index() == 0 ? from[0] : nullptr, piece.slot.epoch);
-    await_pairs(from, normal, piece.slot.epoch, 2 * COLUMNS);
+    for (int k = 0; k < TEAM; k++) number[k] = piece.existing(k * LANES + lane_index());
+    await_first(lane_index() == 0 ? published.record(number[0]) : nullptr, piece.slot.epoch);
+    published.await(number, normal, piece.slot.epoch);
     work.fence();
 #pragma unroll
     for (int k = 0; k < TEAM; k++) piece.known.normal[k * LANES + lane_index()] = normal[k];

@@ -52,6 +52,35 @@ struct AllKnown {
 
 __device__ int use_of_known(int number) { return number / SLOTS; }
 
+// How a column of floats is normalized, in three words: power and factor are the reciprocal of the deviation, whose
+// exponent takes nine bits.
+struct NormalWords {
+    float mean, rest;
+    unsigned root;
+
+    NormalWords() = default;
+    __device__ explicit NormalWords(const Normalizer<float>& normal) : mean(normal.mean), rest(normal.rest) {
+        root = float_as_bits(normal.power) + (float_as_bits(normal.factor) & 0x7fffffffu);  // it may be a negative NaN
+    }
+    // The power is from 2^-126 to 2^125, and the factor from 1 to 2 unless the root is beyond these. Of NaN something
+    // else is made, but then the rest is NaN.
+    __device__ operator Normalizer<float>() const {
+        const int exponent = static_cast<int>(root >> 23) - 127, of_power = exponent < 1 ? 1 : up_to(exponent, 252);
+        const unsigned power = static_cast<unsigned>(of_power) << 23;
+        return {bits_as_float(power), mean, bits_as_float(root - power), rest};
+    }
+};
+
+using PublishedNormal = typename Select<sizeof(Compute) == sizeof(float), NormalWords, Normal>::type;
+
+// What is published of a strip: the sums of all pieces of a column after those of the one before; and how columns are
+// normalized.
+__device__ Records<Sums> sums_of(const Slot& slot) { return {slot.words, slot.pieces * COLUMNS}; }
+
+__device__ Records<PublishedNormal> normals_of(const Slot& slot) {
+    return {slot.words + Records<Sums>::ROOM * slot.pieces * COLUMNS, COLUMNS};
+}
+
 // Where a row of a unit lies, from where its group does.
 template <int ARRAY> __device__ Index row_offset(const Geometry& g, const Unit& unit, int step) {
     if constexpr (!EVEN_ROWS) return g.reduced.offsets(unit.begin + step).of[ARRAY];

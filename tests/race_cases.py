@@ -662,6 +662,7 @@ STRIPS = [
     normalization("halves in a turned output", (1800, 264), np.float16, (0,), "contiguous", "transposed", STRIPS_GPU),
     layer_norm_of_transposed("layer norm in strips of a turned output", (1100, 212), STRIPS_GPU, "contiguous"),
     normalization("strips round a ring", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU),
+    normalization("strips round a ring, again", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU, again=True),
     normalization("strips of uneven teams", (1100, 164), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     normalization("strips of held units", (1500, 128), np.float32, (0,), device=HOLDING_GPU),

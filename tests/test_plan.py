@@ -539,9 +539,8 @@ def test_strips_are_copied_as_their_rows_lie(pattern, size, expected):
         ((65536, 4096), "float32", True, (9, 0), 5),
         ((65536, 4096), "float32", False, (10, 0), 1),
         ((65536, 4096), "float16", False, (9, 0), 1),
-        ((4096, 65536), "float32", False, (9, 0), 4),
-        ((4096, 65536), "float32", False, (10, 0), 4),
-        ((4096, 32768), "float32", False, (9, 0), 2),
+        ((4096, 65536), "float32", False, (9, 0), 2),
+        ((4096, 65536), "float32", False, (10, 0), 2),
         ((4096, 65536), "float32", True, (9, 0), 1),
         ((4096, 65536), "float16", False, (9, 0), 1),
     ],
@@ -552,7 +551,6 @@ def test_strips_are_copied_as_their_rows_lie(pattern, size, expected):
         "halves",
         "rows",
         "rows with their registers",
-        "few pieces",
         "short lines",
         "rows of halves",
     ],
@@ -566,6 +564,24 @@ def test_units_are_held_where_registers_are_enough_for_that(shape, dtype, turned
     assert kernels(plan) == ["normalize_strips"]
     assert int(constants(plan)["HELD"]) == held
     assert (int(constants(plan)["NORMALIZER_REGISTERS"]) > 0) == (held == 5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("rows", "multiprocessors"),
+    [(1100, 10), (2000, 10), (3000, 24), (6000, 40), (4096, 132), (6000, 132), (20_000, 132), (65536, 132)],
+)
+def test_every_column_of_a_strip_is_folded_by_one_warp(rows, multiprocessors, dtype):
+    arrays = {"input": layout((rows, 8192), dtype), "output": layout((rows, 8192), dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H200._replace(multiprocessors=multiprocessors))
+    assert kernels(plan) == ["normalize_strips"]
+    columns, piece, steps, folded, of_lane = (
+        int(constants(plan)[name]) for name in ("COLUMNS", "PIECE", "STEPS", "FOLDED_COLUMNS", "FOLDED_PIECES")
+    )
+    pieces = math.ceil(rows / (piece * steps))
+    assert folded <= 32
+    assert pieces * folded >= columns
+    assert 32 // folded * of_lane >= pieces
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _STRIP_BYTES = (256, 128)
 
 #: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
 #: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
-#: 0, 2 take an H200 0.602 ms, and 0.620 with 8, float16s 0.300 and 0.306. But where halves have a scale or a bias for
+#: 0, 2 take an H200 0.565 ms, and 0.596 with 8, float16s 0.295 and 0.302. But where halves have a scale or a bias for
 #: each column, or strips are narrow, they are twice the work: (4096, 65536) over 0 take 0.294 ms with 8, and 0.322 with
 #: 4, (64, 256, 256, 64) over 0, 2 0.313 and 0.412.
 _COPIERS, _ADDERS, _FOLDERS, _AWAITERS = 2, 4, 1, 1
@@ -33,30 +33,31 @@ _MOST_CHUNKS = 8
 #: and 0.452 with 4; (64, 256, 128, 128) over 0, 2 in rows padded by one 0.839 ms, and 0.960 with 4.
 _MANY_COPIERS = 8
 
-#: Units that normalizers hold in registers: usually; of rows of floats, and where blocks have many pieces; and of
-#: pieces of which two are more than a ring. (4096, 32768) floats over 0 take 0.287 ms with 2, 0.291 with 1 and 0.290
-#: with 4, (4096, 4096) 42.4, 42.0 and 44.5 us; (64, 256, 128, 128) over 0, 2 0.571 ms with 4, 0.574 with 1 or 2, 0.585
-#: with 5. (65536, 4096) take 0.608 ms with 5 in place of 0.624, and 0.610 with 4; transposed 0.665 with 5 in place of
-#: 0.732, and 0.677 with 4. Halves lose, whose normalizers are busy all the time, and rows that begin anywhere, whose
-#: many loaders leave few registers.
-_HELD, _HELD_OF_ROWS, _HELD_OF_MANY, _HELD_OF_LARGE = 1, 2, 4, 5
-
-#: What are many pieces for each multiprocessor.
-_MANY_PIECES = 100
+#: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
+#: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
+#: 0.565, 0.575 and 0.582. (65536, 4096) take 0.604 ms with 5 or 6, 0.611 with 4 and 0.615 with 3; transposed 0.662 with
+#: 5, 0.673 with 4 and 1.27 with 6. Halves lose, whose normalizers are busy all the time, and rows that begin anywhere,
+#: whose many loaders leave few registers.
+_HELD, _HELD_OF_ROWS, _HELD_OF_LARGE = 1, 2, 5
 
 #: The last takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
 _SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
 
-#: A unit: the same floats take 0.595 ms with 8192 bytes, halves 0.360 ms. Of larger pieces, which wait for a part of
-#: the next one to be stored, all units are small. Where an array is turned they are large, for longer runs along its
-#: columns: (4096, 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
+#: A unit: the same halves take 0.300 ms with 16384 bytes, and 0.315 with 8192; floats 0.567 and 0.565. Of larger
+#: pieces, which wait for a part of the next one to be stored, all units are small. Where an array is turned they are
+#: large, for longer runs along its columns: (4096, 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
 _UNIT_BYTES, _LARGE_UNIT_BYTES = 8192, 16384
 
 #: Steps of a unit at the most, and bytes of a copy that nobody waits for at the least.
 _MOST_STEPS, _LEAST_COPY = 128, 4
 
-#: A piece, at least: each column has a sum of its own to publish.
+#: A piece, at least: each column has a sum of its own to publish. The same floats take 0.615 ms with half of that.
 _LEAST_PIECE_BYTES = 65536
+
+#: How many times as many columns a block folds as if all blocks folded some: their records are read by whole sectors
+#: then. (4096, 65536) floats over 0 take 0.560 ms so, and 0.563 with as many; transposed (65536, 4096) 0.637 in place
+#: of 0.657, and 0.648 with four times as many.
+_FOLDED = 2
 
 #: What pieces of strips may take of a ring at the most: else two steps are faster.
 _MOST_OF_RING = 2 / 3
@@ -161,7 +162,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         awaiters=_AWAITERS,
         normalizers=_NORMALIZERS_OF_HALVES if _are_much_work(groups, access, strips) else _NORMALIZERS,
     )
-    folded = power_of_two(math.ceil(strips.columns / strips.pieces))  # by each block, so that no column is left
+    folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
     constants = {
         **groups.constants(spec),
         "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if takes_registers else 0,
@@ -209,10 +210,7 @@ def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperti
         return _HELD
     if 2 * strips.piece > strips.stages:
         return _HELD_OF_LARGE if device.compute_capability == _SHARES_REGISTERS else _HELD
-    if access.is_turned:
-        return _HELD
-    many = strips.cut.bundles * strips.pieces >= _MANY_PIECES * device.multiprocessors
-    return _HELD_OF_MANY if many else _HELD_OF_ROWS
+    return _HELD if access.is_turned else _HELD_OF_ROWS
 
 
 def _row_shift(groups: Groups, access: Access) -> int:

@@ -60,9 +60,23 @@ inline void store_relaxed_pair(unsigned long long* address, unsigned long long f
     store_relaxed(address, first, where);
     store_relaxed(address + 1, second, where);
 }
-inline void store_relaxed_pair_kept(unsigned long long* address, unsigned long long first, unsigned long long second,
-                                    cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
-    store_relaxed_pair(address, first, second, where);
+
+// One access.
+inline void load_relaxed_whole_unless(unsigned upper, const unsigned long long* address, unsigned long long (&word)[2],
+                                      cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    if (word[0] >> 32 == upper) return;
+    const auto whole = load_relaxed(reinterpret_cast<const unsigned __int128*>(address), where);
+    word[0] = static_cast<unsigned long long>(whole);
+    word[1] = static_cast<unsigned long long>(whole >> 64);
+}
+inline void store_relaxed_whole_kept(unsigned long long* address, unsigned long long first, unsigned long long second,
+                                     cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    const auto upper = static_cast<unsigned __int128>(second) << 64;
+    store_relaxed(reinterpret_cast<unsigned __int128*>(address), upper | first, where);
+}
+inline void store_relaxed_kept(unsigned long long* address, unsigned long long word,
+                               cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    store_relaxed(address, word, where);
 }
 
 template <typename Words>
