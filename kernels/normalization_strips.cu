@@ -5,7 +5,8 @@
 // that block's warp publishes how it is normalized. What is published is 2 % of what is loaded, or 5 % of halves, and
 // best kept in the cache: (64, 256, 128, 128) floats over 0, 2 took an H200 0.569 ms so, 0.605 by plain stores, halves
 // 0.299 and 0.335. In two thirds of the bytes that it was then, halves take 0.295. If every second piece had nothing to
-// publish they would take 0.291, and transposed floats, (65536, 4096) over 0, 0.611 in place of 0.639.
+// publish they would take 0.291, and transposed floats, (65536, 4096) over 0, 0.611 in place of 0.639; but in clusters
+// of two blocks, one of which publishes for both, they take 0.312 and 0.633.
 //
 // Memory is slower where each block goes down a piece of its own. Loops that copy the strips of these floats through
 // such a ring, and do nothing else, take 0.551 ms at best, and a plain copy 0.508. With loads that leave the cache last
