@@ -81,6 +81,9 @@ __device__ Records<PublishedNormal> normals_of(const Slot& slot) {
     return {slot.words + Records<Sums>::ROOM * slot.pieces * COLUMNS, COLUMNS};
 }
 
+static_assert(Records<Sums>::ROOM <= words_of<Sums> && Records<PublishedNormal>::ROOM <= NORMAL_WORDS,
+              "a slot has room for every word of an item");
+
 // Where a row of a unit lies, from where its group does.
 template <int ARRAY> __device__ Index row_offset(const Geometry& g, const Unit& unit, int step) {
     if constexpr (!EVEN_ROWS) return g.reduced.offsets(unit.begin + step).of[ARRAY];
@@ -89,7 +92,7 @@ template <int ARRAY> __device__ Index row_offset(const Geometry& g, const Unit& 
 
 // The strip of a bundle. Blocks that share bundles are a team. If TEAMS_APART each team has neighbouring strips, so
 // that those which several teams have at a time lie far from each other: (4096, 65536) floats, which 8 teams share,
-// take an H200 0.573 ms, and 0.587 as neighbours. Where a row has but a few strips they had better be worked on at a
+// take an H200 0.560 ms, and 0.587 as neighbours. Where a row has but a few strips they had better be worked on at a
 // time.
 __device__ Index strip_of(const Cut& cut, Index bundle) {
     if (!TEAMS_APART) return bundle;

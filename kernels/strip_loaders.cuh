@@ -133,8 +133,8 @@ __device__ void load_unit(const Work& work, const Piece& piece, const Unit& unit
 
 // Units that are loaded at a time. Where two pieces are more than a ring, all blocks wait for the last units of the
 // next one while they store this one, and for longer the more units are asked for at once: (65536, 4096) floats take an
-// H200 0.627 ms with 4 units of 8192 bytes, 0.633 with 5, 0.658 with 3, and 0.684 where nothing but the ring holds
-// loaders back. Smaller pieces are loaded early enough: a limit costs them up to 6 %.
+// H200 0.598 ms with 4 units of 8192 bytes, 0.600 with 5, 0.615 with 6 and 0.637 with 3. Smaller pieces are loaded
+// early enough: a limit costs them up to 6 %.
 constexpr int IN_FLIGHT = 2 * PIECE > STAGES ? 4 : STAGES;
 
 __device__ void await_turn_to_load(const Work& work, int visit) {

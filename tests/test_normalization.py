@@ -433,7 +433,8 @@ def test_hard_data_in_every_kind_of_group(xp, groups, data):
 @pytest.mark.parametrize("magnitude", [2.0**-149, 2.0**-126, 1.0, 2.0**124])
 @pytest.mark.parametrize("groups", LARGE_GROUPS)
 def test_large_groups_of_any_magnitude_are_normalized_as_lines_are(xp, groups, magnitude, epsilon):
-    """To the last bit, whatever is between the statistics of a group and the threads that use them."""
+    """To the last bit, whatever is between the statistics of a group and the threads that use them; where they are
+    lines themselves, and otherwise too, within four roundings."""
     shape, axes = LARGE_GROUPS[groups]
     x = (np.random.default_rng(34).integers(-7, 8, shape) * magnitude).astype(np.float32)
     x[element_of_all_groups(x.ndim, axes, -1)] += np.float32(5 * magnitude)
@@ -443,6 +444,7 @@ def test_large_groups_of_any_magnitude_are_normalized_as_lines_are(xp, groups, m
     flat = xp.asarray(lines.reshape(math.prod(lines.shape[: len(kept)]), -1))
     as_lines = xp.to_numpy(mean_variance_normalization(flat, axes=1, epsilon=epsilon)).reshape(lines.shape)
     assert_same_bits(np.moveaxis(got, axes, range(len(kept), x.ndim)), as_lines)
+    assert_close(got, *four_roundings(x, axes, epsilon=epsilon))
 
 
 @pytest.mark.usefixtures("room_for_groups")
