@@ -145,6 +145,13 @@ def test_an_activation_is_no_operator_by_itself():
         Device().create_operator(dml.ActivationReluOperatorDesc())
 
 
+def test_a_device_takes_the_headers_number_of_a_level():
+    assert Device(0x5000) == Device(FeatureLevel.FL_5_0)
+    assert Device(0x5000).feature_level.label == "5_0"
+    with pytest.raises(ValueError, match="feature_level is 'FL_5_0'; it must be a member of FeatureLevel"):
+        Device("FL_5_0")
+
+
 def test_create_operator_validates_at_the_devices_level():
     desc = dml.CumulativeSummationOperatorDesc(input_tensor=tensor(), output_tensor=tensor(), axis=1)
     assert Device(FeatureLevel.FL_4_0).create_operator(desc).desc is desc
@@ -259,6 +266,10 @@ def test_arrays_of_other_libraries(recorded):
     assert arrays["output"] is y.array
     with pytest.raises(ValueError, match="output_tensor is read-only"):
         summation()(x, Exporter(array(), read_only=True))
+    frozen = array()
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="output_tensor is read-only"):
+        summation()(x, Exporter(frozen))
     flat = array((25,))
     with pytest.raises(ValueError, match="only identical ranges"):
         summation()(Exporter(flat[1:].reshape(2, 3, 4)), Exporter(flat[:-1].reshape(2, 3, 4)))

@@ -88,6 +88,31 @@ def test_buffer_size_needs_a_stride_per_size():
         calc_buffer_tensor_size(FLOAT32, (2, 3), (1,))
 
 
+def test_buffer_size_of_numpy_integers_does_not_wrap():
+    assert calc_buffer_tensor_size(FLOAT32, np.array([65536, 65537], np.int32)) == 4 * 65536 * 65537
+    assert calc_buffer_tensor_size(FLOAT32, np.array([20, 20], np.uint8)) == 1600
+    assert calc_buffer_tensor_size(FLOAT32, (65537, 2), np.array([65536, 1], np.int32)) == 4 * (65536**2 + 2)
+    assert type(calc_buffer_tensor_size(FLOAT32, np.array([2, 3]))) is int
+
+
+@pytest.mark.parametrize("arguments", [("FLOAT32", (2, 3)), (FLOAT32, (2.0, 3)), (FLOAT32, (2, 3), (3.0, 1))])
+def test_buffer_size_of_the_wrong_type(arguments):
+    with pytest.raises(TypeError, match="it must be"):
+        calc_buffer_tensor_size(*arguments)
+
+
+def test_numbers_beyond_floats_are_infinite():
+    assert normalization(epsilon=10**400).epsilon == float("inf")
+    assert dml.ActivationEluOperatorDesc(alpha=-(10**400)).alpha == float("-inf")
+
+
+def test_messages_are_brief():
+    for field, value in (("sizes", np.full(100000, 0.5)), ("sizes", [None] * 100000), ("data_type", 10**5000)):
+        with pytest.raises(TypeError, match=f"^{field} is .*; it must be") as caught:
+            BufferTensorDesc(**{"data_type": FLOAT32, "sizes": (1, 2)} | {field: value})
+        assert len(str(caught.value)) < 400
+
+
 # Wrong Python types
 
 
@@ -104,6 +129,9 @@ def test_buffer_size_needs_a_stride_per_size():
         ("sizes", 12),
         ("sizes", (1.0, 2)),
         ("sizes", None),
+        ("sizes", {3, 8}),
+        ("sizes", {3: 8}),
+        ("sizes", b"12"),
         ("strides", "11"),
         ("strides", (1, None)),
         ("total_tensor_size_in_bytes", 48.0),

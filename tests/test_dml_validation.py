@@ -104,6 +104,22 @@ BAD = {
         ["input_tensor.sizes", "output_tensor.sizes"],
         "at most 2**32 - 1, not 4294967296",
     ),
+    "far too many dimensions": (
+        summation(input_tensor=tensor((3,) * 10000)),
+        L6_4,
+        ["input_tensor.sizes", "output_tensor.dimension_count"],
+        "not 10000",
+    ),
+    "far too many bytes": (
+        modulus(
+            a_tensor=tensor((BIG - 1,), TensorDataType.INT64, strides=(BIG - 1,)),
+            b_tensor=tensor((BIG - 1,), TensorDataType.INT64),
+            output_tensor=tensor((BIG - 1,), TensorDataType.INT64),
+        ),
+        L6_4,
+        ["a_tensor.strides"],
+        "2**64 - 1 bytes",
+    ),
     # strides
     "stride missing": (modulus(b_tensor=tensor(strides=(20, 5, 1))), L6_4, ["b_tensor.strides"], "each of the 4 sizes"),
     "stride negative": (modulus(b_tensor=tensor(strides=(60, 20, -5, 1))), L6_4, ["b_tensor.strides"], "from 0"),
@@ -363,6 +379,7 @@ GOOD = {
     "epsilon 0": (mvn1(epsilon=0), L6_4),
     "epsilon -0.0": (mvn1(epsilon=-0.0), L6_4),
     "epsilon large": (mvn1(epsilon=3e38), L6_4),
+    "epsilon as NumPy writes the largest FLOAT": (mvn1(epsilon=3.4028235e38), L6_4),
     "gelu at 5_1": (mvn1(**fused("Gelu")), L5_1),
     "steepness 1": (mvn1(**fused("Softplus", steepness=1)), L2_1),
     "steepness below 1 at 6_4": (mvn1(**fused("Softplus", steepness=0.1)), L6_4),
@@ -451,6 +468,28 @@ def test_a_later_level_is_advised_where_it_helps():
     rule = violations(modulus(a_tensor=sixty_four, b_tensor=sixty_four, output_tensor=sixty_four), L5_2)[0]
     assert rule.fix.startswith("use feature level 6_0 or above")
     assert "feature level" not in violations(summation(input_tensor=tensor(data_type=INT8)), L2_1)[0].fix
+
+
+@pytest.mark.parametrize(
+    ("desc", "fix"),
+    [
+        (mvn1(axes=(3, -1)), "name dimensions that input_tensor has"),
+        (mvn1(axes=(2, -1)), "write 2, 3"),
+        (modulus(a_tensor=tensor(total_tensor_size_in_bytes=482)), "round it up to 484"),
+        (modulus(a_tensor=tensor(total_tensor_size_in_bytes=2**64 - 1)), "leave it out to have it computed"),
+        (modulus(a_tensor=tensor(total_tensor_size_in_bytes=-3)), "leave it out to have it computed"),
+    ],
+)
+def test_fixes_work(desc, fix):
+    assert {violation.fix for violation in violations(desc, L6_4)} == {fix}
+
+
+def test_errors_about_huge_numbers_can_be_read():
+    for desc in (summation(axis=10**5000), modulus(a_tensor=tensor(total_tensor_size_in_bytes=10**5000))):
+        with pytest.raises(DescriptorError) as caught:
+            validate(desc, L6_4)
+        assert "bits" in str(caught.value)
+        assert len(str(caught.value)) < 400
 
 
 def test_errors_can_be_pickled():

@@ -76,8 +76,8 @@ def require_array(field: str, value: Any) -> None:
         raise TypeError(f"{field} is {value!r}; it must be an array that its desc describes")
 
 
-def require_writeable(field: str, value: Any) -> None:
-    """Raises ValueError for an array that says that it is read-only."""
+def require_writeable(field: str, value: Any, array: Any) -> None:
+    """Raises ValueError where `value`, or the backend's `array` on its memory, says that it is read-only."""
     if isinstance(value, np.ndarray):
         read_only = not value.flags.writeable
     elif _is_cupy(value):
@@ -85,6 +85,7 @@ def require_writeable(field: str, value: Any) -> None:
     else:
         interface = getattr(value, "__cuda_array_interface__", None) or getattr(value, "__array_interface__", None)
         read_only = interface is not None and interface["data"][1]
+        read_only |= isinstance(array, np.ndarray) and not array.flags.writeable
     if read_only:
         raise ValueError(f"{field} is read-only; bind an array that can be written")
 

@@ -27,6 +27,9 @@ class Device:
 
     feature_level: FeatureLevel = LATEST_FEATURE_LEVEL
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "feature_level", FeatureLevel(self.feature_level))
+
     def create_operator(self, desc: OperatorDesc) -> Operator:
         """A checked operator; DescriptorError when the desc breaks a rule of the feature level, TypeError when it is
         not the desc of an operator that cudml computes."""
@@ -147,7 +150,7 @@ class CompiledOperator:
     def _check_memory(self, operands: dict[str, Any], given_output: Any) -> None:
         """Every array against its desc, and the output against the inputs."""
         addresses = {field: self._present[field].check(array) for field, array in operands.items()}
-        require_writeable("output_tensor", given_output)
+        require_writeable("output_tensor", given_output, operands["output_tensor"])
         output_address = addresses.pop("output_tensor")
         output = self._present["output_tensor"]
         for field, address in addresses.items():

@@ -98,6 +98,10 @@ class FeatureLevel(IntEnum):
         """The level as text writes it, for example "5_0"."""
         return self.name.removeprefix("FL_")
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ValueError(f"feature_level is {value!r}; it must be a member of FeatureLevel, for example FL_5_0")
+
 
 LATEST_FEATURE_LEVEL = max(FeatureLevel)
 

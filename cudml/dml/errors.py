@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudml.dml.enums import FeatureLevel, OperatorType
-from cudml.dml.fields import Desc
+from cudml.dml.fields import Desc, shown
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Report:
 
 
 def _shown(value: Any) -> str:
-    """Enum members by name, descs by class, everything else as Python writes it."""
+    """Enum members by name, descs by class, everything else as Python writes it, in brief."""
     if isinstance(value, FeatureLevel):
         return value.label
     if isinstance(value, Desc):
         return f"a {type(value).__name__}"
-    return getattr(value, "name", None) or repr(value)
+    return getattr(value, "name", None) or shown(value)

@@ -6,8 +6,10 @@ judge values: a size of 0 or an axis out of range is constructed as it is, and `
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Mapping, Set
 from dataclasses import fields
 from enum import IntEnum, IntFlag
 from numbers import Real
@@ -45,30 +47,57 @@ def optional(conversion: Conversion) -> Conversion:
     return lambda name, value: None if value is None else conversion(name, value)
 
 
+class _Brief(reprlib.Repr):
+    """Writes what a message can hold: who passes an array in place of its shape need not read all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = self.maxset = self.maxdict = 16
+        self.maxstring = self.maxother = 200
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python refuses to write integers of more than 4300 digits."""
+        return repr(x) if x.bit_length() <= 256 else f"an integer of {x.bit_length()} bits"
+
+
+#: A value as messages write it: as Python does, unless that is long.
+shown = _Brief().repr
+
+
 def integer(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be an integer") from None
+        raise TypeError(f"{name} is {shown(value)}; it must be an integer") from None
 
 
 def integers(name: str, value: Any) -> tuple[int, ...]:
+    """Neither sets, which have another order than they are written in, nor text and mappings, which may have
+    integers too."""
     try:
+        if isinstance(value, (str, bytes, Set, Mapping)):
+            raise TypeError
         return tuple(operator.index(item) for item in value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be a sequence of integers, for example (1, 1, 3, 4)") from None
+        raise TypeError(
+            f"{name} is {shown(value)}; it must be a sequence of integers, for example (1, 1, 3, 4)"
+        ) from None
 
 
 def number(name: str, value: Any) -> float:
-    if isinstance(value, Real):
+    """What is too large for a float is infinite, as it is when written with an exponent."""
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} is {shown(value)}; it must be a real number")
+    try:
         return float(value)
-    raise TypeError(f"{name} is {value!r}; it must be a real number")
+    except OverflowError:
+        return math.inf if operator.gt(value, 0) else -math.inf
 
 
 def boolean(name: str, value: Any) -> bool:
     if isinstance(value, (bool, np.bool_, int)):
         return bool(value)
-    raise TypeError(f"{name} is {value!r}; it must be True or False")
+    raise TypeError(f"{name} is {shown(value)}; it must be True or False")
 
 
 def member_of(enum: type[IntEnum | IntFlag], example: str) -> Conversion:
@@ -77,7 +106,7 @@ def member_of(enum: type[IntEnum | IntFlag], example: str) -> Conversion:
     def convert(name: str, value: Any) -> Any:
         if isinstance(value, enum) or (type(value) is int and value in enum.__members__.values()):
             return enum(value)
-        raise TypeError(f"{name} is {value!r}; it must be a member of {enum.__name__}, for example {example}")
+        raise TypeError(f"{name} is {shown(value)}; it must be a member of {enum.__name__}, for example {example}")
 
     return convert
 
@@ -86,6 +115,6 @@ def instance_of(cls: type) -> Conversion:
     def convert(name: str, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        raise TypeError(f"{name} is {value!r}; it must be a {cls.__name__}")
+        raise TypeError(f"{name} is {shown(value)}; it must be a {cls.__name__}")
 
     return convert

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from cudml.dml.enums import TensorDataType, TensorFlags
-from cudml.dml.fields import Desc, integer, integers, member_of, optional, taken_as
+from cudml.dml.fields import Desc, integer, integers, member_of, optional, shown, taken_as
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -42,16 +42,21 @@ def calc_buffer_tensor_size(
 
     Strides count elements; None means packed. This is DirectML's DMLCalcBufferTensorSize in its newer form, which
     counts bits and so handles 4-bit types too. The original indexes with 32-bit integers, which can wrap around;
-    here nothing wraps. Raises ValueError when there are not as many strides as sizes.
+    here nothing wraps. Raises TypeError for values of the wrong Python type, and ValueError when there are not as many
+    strides as sizes.
     """
+    data_type, sizes = _data_type("data_type", data_type), integers("sizes", sizes)
+    strides = optional(integers)("strides", strides)
     if strides is not None and len(strides) != len(sizes):
-        raise ValueError(f"strides is {tuple(strides)}; it must have one entry for each of the {len(sizes)} sizes")
+        raise ValueError(f"strides is {shown(strides)}; it must have one entry for each of the {len(sizes)} sizes")
     elements = prod(sizes) if strides is None else elements_spanned(sizes, strides)
-    dwords = -(-elements * TensorDataType(data_type).bits // 32)
+    dwords = -(-elements * data_type.bits // 32)
     return 4 * dwords
 
 
-_DATA_TYPE = taken_as(member_of(TensorDataType, "TensorDataType.FLOAT32 or TensorDataType.from_dtype(array.dtype)"))
+_data_type = member_of(TensorDataType, "TensorDataType.FLOAT32 or TensorDataType.from_dtype(array.dtype)")
+
+_DATA_TYPE = taken_as(_data_type)
 _FLAGS = taken_as(member_of(TensorFlags, "TensorFlags.OWNED_BY_DML"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from cudml.dml.enums import UINT32_MAX, UINT64_MAX, TensorFlags
+from cudml.dml.enums import TENSOR_DIMENSION_COUNT_MAX1, UINT32_MAX, UINT64_MAX, TensorFlags
 from cudml.dml.errors import Report
 from cudml.dml.support import TABLES, Table, table_at
 from cudml.dml.tensor import BufferTensorDesc
@@ -75,7 +75,9 @@ def _check_sizes(report: Report, field: str, tensor: BufferTensorDesc) -> bool:
         "every size must be from 1 to 2**32 - 1",
         "leave out the operator for an empty tensor",
     )
-    return holds and report.require(
+    if not holds or tensor.dimension_count > TENSOR_DIMENSION_COUNT_MAX1:  # which no operator supports
+        return False
+    return report.require(
         prod(tensor.sizes) <= UINT32_MAX,
         f"{field}.sizes",
         tensor.sizes,
@@ -118,14 +120,23 @@ def _check_no_overlap(report: Report, field: str, tensor: BufferTensorDesc) -> N
 def _check_total_size(report: Report, field: str, tensor: BufferTensorDesc) -> None:
     name, value = f"{field}.total_tensor_size_in_bytes", tensor.total_tensor_size_in_bytes
     implied = tensor.implied_size_in_bytes
-    report.require(
+    exists = report.require(
+        implied <= UINT64_MAX,
+        f"{field}.strides",
+        tensor.strides,
+        "the tensor must span at most 2**64 - 1 bytes",
+        "give strides in elements",
+    )
+    computed, rounded = "leave it out to have it computed", -(-value // 4) * 4
+    in_range = not exists or report.require(
         implied <= value <= UINT64_MAX,
         name,
         value,
         f"must be from {implied}, which type, sizes and strides imply, to 2**64 - 1",
-        "leave it out to have it computed",
+        computed,
     )
-    report.require(value % 4 == 0, name, value, "must be a multiple of 4", f"round it up to {-(-value // 4) * 4}")
+    fix = f"round it up to {rounded}" if in_range and rounded <= UINT64_MAX else computed
+    report.require(value % 4 == 0, name, value, "must be a multiple of 4", fix)
 
 
 def _check_alignment(report: Report, field: str, tensor: BufferTensorDesc) -> None:

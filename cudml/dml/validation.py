@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from cudml.dml.activations import ActivationDesc
 from cudml.dml.enums import FeatureLevel, OperatorType
 from cudml.dml.errors import Report
@@ -37,7 +35,8 @@ _Check: TypeAlias = Callable[[Report, Any], None]
 _Scan: TypeAlias = CumulativeSummationOperatorDesc | CumulativeProductOperatorDesc
 _Normalization: TypeAlias = MeanVarianceNormalizationOperatorDesc | MeanVarianceNormalization1OperatorDesc
 
-_FLOAT_MAX = float(np.finfo(np.float32).max)
+#: Numbers below it are finite as FLOAT, to which they are rounded.
+_FLOAT_LIMIT = 2.0**128 - 2.0**103
 _CHANNEL = 1  # of {batch, channel, height, width}
 
 
@@ -153,8 +152,9 @@ def _check_axes(report: Report, axes: Sequence[int], dimension_count: int) -> No
 
 def _axis_fix(axes: Sequence[int], dimension_count: int) -> str:
     """Axes counted from the end, as Python allows and a UINT cannot, have a spelling that works."""
-    if all(-dimension_count <= axis < dimension_count for axis in axes):
-        return f"write {', '.join(str(axis % dimension_count) for axis in axes)}"
+    spelled = [axis % dimension_count for axis in axes if -dimension_count <= axis < dimension_count]
+    if len(spelled) == len(axes) == len(set(spelled)):
+        return f"write {', '.join(map(str, spelled))}"
     return "name dimensions that input_tensor has"
 
 
@@ -206,7 +206,7 @@ def _check_channel(report: Report, field: str, tensor: BufferTensorDesc | None, 
 def _check_epsilon(report: Report, epsilon: float) -> None:
     """No page bounds epsilon; cudml refuses what can only be a mistake. It is a FLOAT, so 1e39 is infinite."""
     report.require(
-        0 <= epsilon <= _FLOAT_MAX,
+        0 <= epsilon < _FLOAT_LIMIT,
         "epsilon",
         epsilon,
         "must be a finite FLOAT that is not negative",
