@@ -18,7 +18,8 @@ from race_cases import CALLS, CASES, LIBRARY, Case
 
 from cudml.plan.normalization import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan
-from cudml.plan.scan import LINE_SHARES, LINKED_SHARES
+from cudml.plan.scan_lines import LINE_SHARES
+from cudml.plan.scan_linked import LINKED_SHARES
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes
 from cudml.plan.layout import NO_DIMS, VECTOR_BYTES, ArrayLayout, Dims
+from cudml.plan.scan_work import Work
 from cudml.plan.spec import Scan
-
-if TYPE_CHECKING:
-    from cudml.plan.scan import Work
-
-Constants: TypeAlias = dict[str, "str | int | bool"]
 
 _REGISTER_BYTES = 4
 

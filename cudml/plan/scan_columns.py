@@ -5,49 +5,42 @@ kernels/scan_columns.cu.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from cudml.plan.columns import MOST_COLUMN_BYTES, SECTOR_BYTES, VALUE_BYTES, ColumnCase, Constants
+from cudml.plan.column_strips import Strip, dense_bytes, turned_bytes
+from cudml.plan.columns import SECTOR_BYTES, VALUE_BYTES, ColumnCase
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, index_type, power_of_two, power_of_two_within
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, index_type, power_of_two, power_of_two_within
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan_columns_in_step import plan_columns_in_step, strips_in_step
 from cudml.plan.scan_short_columns import is_short, plan_short_columns
 from cudml.plan.scan_whole_columns import plan_whole_columns, walked_columns
+from cudml.plan.scan_work import Constants, Work
 from cudml.plan.spec import Scan
-
-if TYPE_CHECKING:
-    from cudml.plan.scan import Work
 
 #: Registers for the values of a thread, in bytes: VALUE_BYTES where an element takes much arithmetic, or a strip is
 #: narrow, else fewer, as where outputs are wider than inputs. With 64 and 128 (65536, 4096) float32 reaches 94 and 85 %
 #: of copy speed on an H200, (65536, 8192) float16 80 and 87 %, int8 summed in int64 87.1 and 86.4.
 _FEW_VALUE_BYTES = 64
 
-#: Bytes of a unit of the assembly line, and of a step of it. A copy in such units reaches 80 % of copy speed on an H200
-#: with 128 bytes, 92 % with 256, 93 % with 512; but what is folded grows with the columns.
-_UNIT_BYTES, _PIECE_BYTES = 32768, 256
-_MOST_COLUMNS = 64
+#: Bytes of a unit of the assembly line.
+_UNIT_BYTES = 32768
 
 #: Where tiles are turned, twice as large ones move twice as many neighbours along the axis. On an H200 (65536, 4096)
 #: float32 from a transposed input reaches 90 % of copy speed along axis 1 and 87 along axis 0, else 86 and 84.
 _TURNED_UNIT_BYTES = 65536
 
-#: Where outputs of 8 bytes are wider than inputs, strips have _PIECE_BYTES of outputs, and units so many bytes of them:
+#: Where outputs of 8 bytes are wider than inputs, strips have 256 bytes of outputs, and units so many bytes of them:
 #: on an H200 (65536, 4096) int8 summed in int64 reaches 86 % of copy speed with these and two sets of folders, else 84.
 #: The less of the output is written at a time, the faster, where few blocks share a strip: with no more than so many
 #: stages, it reaches 94.0, with 3 of them 93.3 and with 4 92.7, int16 94.3, 94.0 and 93.2, int32 96.1, 96.0 and 95.5.
 #: But (1048576, 256) int8 reaches 92.9 with 4, and 75.7 with 2.
 _WIDENED_UNIT_BYTES = 65536
 _WIDENED_STAGES = 2
-
-#: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
-#: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
-_MANY_BLOCKS = 8
 
 #: Strips that are worked on side by side; and of contiguous ones so many that they have no more units than this, as
 #: each is far from the next: (64, 65536, 64) float32 reaches 95.1 % of copy speed on an H200 with 8 strips, and 93.3
@@ -75,7 +68,7 @@ _NARROW_COLUMNS, _MORE_ADDERS = 4, 8
 #: leaves halves the registers: (65536, 8192) bfloat16 reaches 86 % of copy speed on an H200 with one set, 65 with two,
 #: and int32 summed in int64 93.2 and 90.7; but int8 summed in int64 70 and 86. One is enough too where elements are
 #: copied one by one: every second of 4096 columns reaches 92.0 and 89.6.
-_FEW_BLOCKS = 4
+_FOLDER_SETS = 2
 
 #: With so many blocks to a strip, from ... to, digits of 3 bits save a hop: on an H200 (65536, 4096) float32 reaches 94
 #: % of copy speed with them and 92 with 2 bits, (1048576, 256) 92.6 and 92.0, (65536, 2048) int64 95.7 and 94.7, int8
@@ -176,72 +169,97 @@ def _narrowed(spec: Scan, source: ArrayLayout, work: Work) -> Scan:
 
 def _choose(case: ColumnCase) -> Columns:
     """How the assembly line is manned for an array."""
-    work, source = case.work, case.source
-    copies, shifted = _copy_bytes(case), case.is_shifted
-    size = source.dtype.itemsize if copies else case.value.itemsize
-    dense = bool(copies) and case.fits_densely
-    columns = case.inner if dense else _columns(case, size)
-    plain = source.dtype.itemsize == case.output.dtype.itemsize >= 4 and columns >= LANES and not work.turned
-    widened = not dense and _is_widened(case, size)
-    value_bytes = _FEW_VALUE_BYTES if widened or (plain and not shifted) else VALUE_BYTES
-    overlapping = shifted and _overlap(case, columns)
-    vector = 1 if work.output_turned else _vector(case, columns, value_bytes)
-    vector = columns // LANES if overlapping else vector  # so that a warp has whole rows
-    span = case.span(vector, value_bytes)
-    chunks = _chunks(case, columns, size, span, widened)
-    units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, columns)
-    bulk = dense and copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
-    narrow_run = columns * size < 64 and columns <= LANES  # else a warp stores enough side by side, or two share a span
-    exchange = dense and narrow_run and size == case.output.dtype.itemsize and _contiguous_output(case)
-    loaders, scanners = _SHIFTED_HANDS[overlapping] if shifted else (1 if bulk else _LOADERS[copies], _SCANNERS)
-    while copies and not (dense or work.input_turned or shifted) and loaders * LANES % (columns * size // copies):
-        loaders *= 2
-    narrow = columns <= _NARROW_COLUMNS and size == case.output.dtype.itemsize
-    adders = _MORE_ADDERS if widened or narrow else _ADDERS
-    folders = math.ceil(columns / LANES)
-    one_by_one = copies == size < VECTOR_BYTES and not (dense or work.input_turned or shifted)
-    few_blocks = _blocks_of_strip(case, columns) <= _FEW_BLOCKS
-    sets = 1 if one_by_one or (few_blocks and (size == 4 if widened else source.dtype.itemsize <= 2)) else 2
+    strip, work = Strip.of(case), case.work
+    vector, span = _share_of_thread(case, strip)
+    chunks = _chunks(case, strip, span)
+    units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, strip)
+    bulk = strip.dense and strip.copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
+    exchange = _is_exchanged(case, strip)
     chosen = Columns(
-        columns=columns,
+        columns=strip.columns,
         vector=vector,
         span=span,
         chunks=chunks,
         unit_bits=max(1, math.ceil((units - 1).bit_length() / digits)) * digits,
         digit_bits=digits,
-        reads=_reads(case, columns, digits),
-        dense=dense,
+        reads=_reads(case, strip, digits),
+        dense=strip.dense,
         input_turned=work.input_turned,
         output_turned=work.output_turned,
-        shifted=shifted,
-        row_shift=(-1 if case.reverse else 1) * work.input_axis.strides[0] % VECTOR_BYTES if shifted else 0,
-        overlapping=overlapping,
-        load=IN_BULK if bulk else BY_COPIES if copies else BY_ELEMENTS,
-        copy_bytes=copies or VECTOR_BYTES,
+        shifted=strip.shifted,
+        row_shift=(-1 if case.reverse else 1) * work.input_axis.strides[0] % VECTOR_BYTES if strip.shifted else 0,
+        overlapping=strip.overlapping,
+        load=IN_BULK if bulk else BY_COPIES if strip.copies else BY_ELEMENTS,
+        copy_bytes=strip.copies or VECTOR_BYTES,
         exchange=exchange,
-        exchange_bytes=_store_bytes(case, columns, span, exchange),
-        units_of_ticket=_SHIFTED_UNITS_OF_TICKET if shifted else 1,
+        exchange_bytes=_store_bytes(case, strip, span, exchange),
+        units_of_ticket=_SHIFTED_UNITS_OF_TICKET if strip.shifted else 1,
         stages=0,  # as many as there is room for, once it is known what one takes
-        prefetched=_prefetched(case, copies, columns) if copies else 0,
-        loaders=loaders,
-        adders=adders,
-        folders=folders,
-        folder_sets=sets,
-        scanners=min(scanners, power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))),
+        prefetched=_prefetched(case, strip) if strip.copies else 0,
+        **_hands(case, strip, bulk),
     )
-    stages = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
-    few = one_by_one or (dense and columns >= LANES and units <= _FEW_UNITS)
-    most_of_widened = _WIDENED_STAGES if few_blocks else _FEW_STAGES
-    most = _FEW_STAGES if few else most_of_widened if widened else _MOST_STAGES
-    return chosen._replace(stages=max(2, min(most, stages)))
+    room = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
+    return chosen._replace(stages=max(2, min(_most_stages(strip, units), room)))
 
 
-def _chunks(case: ColumnCase, columns: int, size: int, span: int, widened: bool) -> int:
-    """Chunks of a column in a unit whose staged elements have `size` bytes."""
+def _share_of_thread(case: ColumnCase, strip: Strip) -> tuple[int, int]:
+    """Columns and chunks that a scanner's thread has of a unit."""
+    alike = case.source.dtype.itemsize == case.output.dtype.itemsize >= 4
+    plain = alike and strip.columns >= LANES and not (case.work.turned or strip.shifted)
+    value_bytes = _FEW_VALUE_BYTES if strip.widened or plain else VALUE_BYTES
+    if strip.overlapping:
+        vector = strip.columns // LANES  # so that a warp has whole rows
+    else:
+        vector = 1 if case.work.output_turned else _vector(case, strip.columns, value_bytes)
+    return vector, case.span(vector, value_bytes)
+
+
+def _is_exchanged(case: ColumnCase, strip: Strip) -> bool:
+    """Whether outputs go through a stage: else a warp stores enough side by side, or two share a span."""
+    narrow = strip.columns * strip.size < 64 and strip.columns <= LANES
+    return strip.dense and narrow and strip.size == case.output.dtype.itemsize and _contiguous_output(case)
+
+
+def _hands(case: ColumnCase, strip: Strip, bulk: bool) -> dict[str, int]:
+    """Warps of each kind."""
+    loaders, scanners = (1 if bulk else _LOADERS[strip.copies]), _SCANNERS
+    if strip.shifted:
+        loaders, scanners = _SHIFTED_HANDS[strip.overlapping]
+    elif strip.copies and not (strip.dense or case.work.input_turned):
+        while loaders * LANES % (strip.columns * strip.size // strip.copies):
+            loaders *= 2
+    narrow = strip.columns <= _NARROW_COLUMNS and strip.size == case.output.dtype.itemsize
+    adders = _MORE_ADDERS if strip.widened or narrow else _ADDERS
+    folders, sets = math.ceil(strip.columns / LANES), _folder_sets(case, strip)
+    most_scanners = power_of_two_within(_MOST_WARPS - 2 - loaders - adders - folders * (sets + 1))
+    return {
+        "loaders": loaders,
+        "adders": adders,
+        "folders": folders,
+        "folder_sets": sets,
+        "scanners": min(scanners, most_scanners),
+    }
+
+
+def _folder_sets(case: ColumnCase, strip: Strip) -> int:
+    small = strip.size == 4 if strip.widened else case.source.dtype.itemsize <= 2
+    return 1 if strip.one_by_one or (strip.few_blocks and small) else _FOLDER_SETS
+
+
+def _most_stages(strip: Strip, units: int) -> int:
+    if strip.one_by_one or (strip.dense and strip.columns >= LANES and units <= _FEW_UNITS):
+        return _FEW_STAGES
+    if strip.widened:
+        return _WIDENED_STAGES if strip.few_blocks else _FEW_STAGES
+    return _MOST_STAGES
+
+
+def _chunks(case: ColumnCase, strip: Strip, span: int) -> int:
+    """Chunks of a column in a unit."""
     most = min(LANES * LANES, power_of_two(math.ceil(case.work.length / case.work.chunk)))
-    steps = _unit_bytes(case) // (columns * size)
-    if widened:
-        steps = min(steps, _WIDENED_UNIT_BYTES // (columns * case.output.dtype.itemsize))
+    steps = _unit_bytes(case) // (strip.columns * strip.size)
+    if strip.widened:
+        steps = min(steps, _WIDENED_UNIT_BYTES // (strip.columns * case.output.dtype.itemsize))
     return power_of_two_within(max(span, min(most, steps // case.work.chunk)))
 
 
@@ -250,26 +268,6 @@ def _unit_bytes(case: ColumnCase) -> int:
     if case.work.turned:
         return min(_TURNED_UNIT_BYTES, power_of_two_within(case.device.shared_bytes_per_block // 3))
     return min(_UNIT_BYTES, power_of_two_within(case.device.shared_bytes_per_block // 5))
-
-
-def _columns(case: ColumnCase, size: int) -> int:
-    """Columns of a strip whose staged elements have `size` bytes."""
-    widest = min(_MOST_COLUMNS, max(4, _PIECE_BYTES // size), MOST_COLUMN_BYTES // case.accumulator)
-    if _is_widened(case, size):
-        widest = min(widest, max(LANES, _PIECE_BYTES // case.output.dtype.itemsize))
-    if case.work.turned:
-        widest = max(widest, LANES)
-    columns = min(widest, 1 << (case.inner - 1).bit_length())
-    return columns // 2 if columns > LANES and _blocks_of_strip(case, columns) > _MANY_BLOCKS else columns
-
-
-def _is_widened(case: ColumnCase, size: int) -> bool:
-    """Whether outputs of 8 bytes or more are wider than elements in a stage, of `size` bytes, are."""
-    return case.output.dtype.itemsize >= 8 > size and not case.work.turned
-
-
-def _blocks_of_strip(case: ColumnCase, columns: int) -> float:
-    return case.device.multiprocessors / (case.outer * math.ceil(case.inner / columns))
 
 
 def _vector(case: ColumnCase, columns: int, value_bytes: int) -> int:
@@ -295,7 +293,7 @@ def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns)
     widest = max(1, min(_BAND, _BAND_UNITS // units)) if chosen.dense else _BAND
     band = _band(strips, widest)
     words = _LINE_WORDS + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
-    index = index_type((words, units * steps), _dims(work))
+    index = index_type((words, units * steps), work.dims)
     index = max(index, work.index, key=lambda dtype: dtype.itemsize)
     shares = {
         **chosen.constants,
@@ -318,83 +316,32 @@ def _band(strips: int, most: int) -> int:
     return math.ceil(strips / math.ceil(strips / most))
 
 
-def _dims(work: Work) -> tuple[Dims, ...]:
-    return (work.input_line, work.input_axis, work.output_line, work.output_axis)
-
-
-def _copy_bytes(case: ColumnCase) -> int:
-    """The widest asynchronous copies that can load any strip; 0: none, or stages of values are smaller."""
-    size = case.source.dtype.itemsize
-    if not case.device.hardware_gates or size > case.value.itemsize:
-        return 0
-    by_element = size if size in (4, 8, VECTOR_BYTES) and case.source.element_aligned else 0
-    if case.work.input_turned:
-        chunk = case.work.chunk * size
-        return chunk if chunk >= 4 and _turned_bytes(case, case.source) % chunk == 0 else by_element
-    if case.work.output_turned and size != case.output.dtype.itemsize:
-        return 0
-    if case.fits_densely:
-        width = _dense_bytes(case, case.source, 0)
-        return width if width >= max(4, size) else 0
-    if case.is_shifted:
-        return VECTOR_BYTES
-    widths = [width for width in (16, 8, 4) if width >= size and case.inner * size % width == 0]
-    return next((width for width in widths if case.moves(case.source, width)), by_element)
-
-
-def _overlap(case: ColumnCase, columns: int) -> bool:
-    """kernels/column_units.cuh: OVERLAPPING."""
-    source, output = case.source, case.output
-    if source.dtype.itemsize != output.dtype.itemsize or source.shape != output.shape or not columns >= LANES:
-        return False
-    strides = zip(output.shape, source.strides, output.strides, strict=True)
-    alike = all(size == 1 or (mine - other) % VECTOR_BYTES == 0 for size, mine, other in strides)
-    aligned = source.alignment == output.alignment == VECTOR_BYTES
-    return alike and aligned and case.dense_output and not case.moves(output, SECTOR_BYTES)
-
-
-def _dense_bytes(case: ColumnCase, layout: ArrayLayout, start: int) -> int:
-    """What divides the places and sizes of all rows of a contiguous unit, from `start` bytes of a line on."""
-    axis, inner = case.work.axis, case.work.line_axes[-1]
-    others = [stride for i, stride in enumerate(layout.strides) if i not in (axis, inner) and layout.shape[i] > 1]
-    line = case.work.length * case.inner * layout.dtype.itemsize
-    return math.gcd(layout.alignment, line, start, VECTOR_BYTES, *others)
-
-
-def _turned_bytes(case: ColumnCase, layout: ArrayLayout) -> int:
-    """What divides the places of all lines that are dense along the axis, from either end."""
-    axis = case.work.axis or 0
-    others = [stride for i, stride in enumerate(layout.strides) if i != axis and layout.shape[i] > 1]
-    steps = (case.work.length, layout.shape[axis])  # one more with an initial value
-    return math.gcd(layout.alignment, VECTOR_BYTES, *others, *(n * layout.dtype.itemsize for n in steps))
-
-
 def _contiguous_output(case: ColumnCase) -> bool:
     return case.dense_output and case.work.output_axis.strides[0] == case.inner * case.output.dtype.itemsize
 
 
-def _digit_bits(case: ColumnCase, columns: int) -> int:
+def _digit_bits(case: ColumnCase, strip: Strip) -> int:
     """kernels/column_fold.cuh: DIGIT_BITS."""
     few, most = _BLOCKS_OF_WIDE_DIGITS
-    plain = case.accumulator <= 8 and case.output.dtype.itemsize >= 4 and columns >= LANES
-    wide = plain and few <= _blocks_of_strip(case, columns) <= most
+    plain = case.accumulator <= 8 and case.output.dtype.itemsize >= 4 and strip.columns >= LANES
+    wide = plain and few <= strip.blocks <= most
     narrowest = _COLUMNS_OF_WIDE_DIGITS if case.source.dtype.itemsize >= 4 else _NARROW_COLUMNS
-    if columns <= narrowest and case.accumulator == 4:
+    if strip.columns <= narrowest and case.accumulator == 4:
         return _NARROW_DIGIT_BITS
-    return 3 if wide or columns <= _COLUMNS_OF_WIDE_DIGITS else 2
+    return 3 if wide or strip.columns <= _COLUMNS_OF_WIDE_DIGITS else 2
 
 
-def _reads(case: ColumnCase, columns: int, digits: int) -> int:
+def _reads(case: ColumnCase, strip: Strip, digits: int) -> int:
     """kernels/column_fold.cuh: READS."""
-    few = digits == 3 and (columns < LANES or _blocks_of_strip(case, columns) <= _FEW_BLOCKS)
+    few = digits == 3 and (strip.columns < LANES or strip.few_blocks)
     return _FEW_READS if few else _NARROW_READS if digits == _NARROW_DIGIT_BITS else _READS
 
 
-def _prefetched(case: ColumnCase, copied: int, columns: int) -> int:
+def _prefetched(case: ColumnCase, strip: Strip) -> int:
     """kernels/column_loaders.cuh: PREFETCHED. Strips that follow each other in memory have to be of one band for 2."""
-    across = math.ceil(case.inner / columns)
+    across = math.ceil(case.inner / strip.columns)
     together = _band(across * case.outer, _BAND) % across == 0
-    neighbours = copied > case.source.dtype.itemsize and not case.fits_densely
+    neighbours = strip.copies > case.source.dtype.itemsize and not case.fits_densely
     return (2 if together and neighbours else 1) if _prefetches(case) else 0
 
 
@@ -414,11 +361,11 @@ def _prefetches(case: ColumnCase) -> bool:
     return near or size < case.output.dtype.itemsize
 
 
-def _store_bytes(case: ColumnCase, columns: int, span: int, exchange: bool) -> int:
+def _store_bytes(case: ColumnCase, strip: Strip, span: int, exchange: bool) -> int:
     """How many bytes are stored at once of outputs that go through a stage."""
     if exchange:
-        return _exchange_bytes(case, columns, span)
-    return _turned_bytes(case, case.output) if case.work.output_turned else VECTOR_BYTES
+        return _exchange_bytes(case, strip.columns, span)
+    return turned_bytes(case, case.output) if case.work.output_turned else VECTOR_BYTES
 
 
 def _exchange_bytes(case: ColumnCase, columns: int, span: int) -> int:
@@ -426,7 +373,7 @@ def _exchange_bytes(case: ColumnCase, columns: int, span: int) -> int:
     size = case.output.dtype.itemsize
     longer = case.output.shape[case.work.axis or 0] != case.work.length
     start = columns * size if longer else 0
-    return math.gcd(_dense_bytes(case, case.output, start), span * case.work.chunk * columns * size)
+    return math.gcd(dense_bytes(case, case.output, start), span * case.work.chunk * columns * size)
 
 
 def _stage_bytes(case: ColumnCase, chosen: Columns) -> int:

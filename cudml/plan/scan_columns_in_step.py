@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from cudml.plan.columns import SECTOR_BYTES, ColumnCase, Constants
+from cudml.plan.columns import SECTOR_BYTES, ColumnCase
 from cudml.plan.device import LANES
 from cudml.plan.layout import VECTOR_BYTES, power_of_two_within
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
-
-if TYPE_CHECKING:
-    from cudml.plan.scan import Work
+from cudml.plan.scan_work import Constants, Work
 
 #: Blocks go down such columns in step (kernels/scan_columns_in_step.cu) where elements are as wide as what is summed
 #: and strips have so many bytes of a row at least: on an H200 (256, 1048576) float32 takes 0.527 ms that way and 0.545

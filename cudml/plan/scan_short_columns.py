@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from cudml.plan.columns import VALUE_BYTES, ColumnCase, Constants
+from cudml.plan.columns import VALUE_BYTES, ColumnCase
 from cudml.plan.layout import VECTOR_BYTES, power_of_two_within
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.scan_work import Constants
 
 #: Steps of a column that one thread holds at the most, by itself or together with others of its block. Where there are
 #: 256 the assembly line is as fast: 92 % of copy speed on an H200.

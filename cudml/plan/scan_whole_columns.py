@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from cudml.plan.columns import VALUE_BYTES, ColumnCase, Constants
+from cudml.plan.columns import VALUE_BYTES, ColumnCase
 from cudml.plan.layout import VECTOR_BYTES, power_of_two_within
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.scan_work import Constants
 
 #: Threads walk down columns of one tile where each can move so many bytes of a row at once, where there are so many of
 #: these threads for each multiprocessor, and rows are so long. On an H200 (4096, 65536) float32 takes 0.529 ms that way

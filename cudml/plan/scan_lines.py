@@ -1,0 +1,92 @@
+"""The plan of scans of lines that a block holds at least one of: kernels/scan_lines.cu."""
+
+from __future__ import annotations
+
+import math
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.dtypes import accumulator_bytes
+from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.scan_work import TILE_ROWS, Constants, Work
+from cudml.plan.spec import Scan, SegmentedScan
+
+#: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
+#: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
+LINE_SHARES = (
+    *((rows, (1, rows)) for rows in (1, 2, 3, 4)),
+    *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
+    *((rows, (rows // 3, 3)) for rows in (33, 36, 48)),
+    (TILE_ROWS, (16, 4)),
+)
+
+#: Threads for which there have to be registers where lines of 4-byte elements are moved one by one: else too few of
+#: these are on their way. (65536, 4097) reaches 93 % of copy speed without this, 96 to 98 % with it. Two rows of halves
+#: fit as few registers: left alone they take 42, which leaves room for 1024 threads, and (65536, 8192) reaches 84 %.
+_RESIDENT_THREADS = 1536
+
+#: Warps of a block that works on short lines, at least.
+_LINES_WARPS = 4
+
+#: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time. Lines of three
+#: float32 reach 99 % of copy speed with 2 and 98 % with 4; where they do not lie end to end, 89 and 88 %.
+_SPREAD_ROWS = 2
+
+#: The same where they lie end to end in whole chunks that do not fill the lanes. (2097152, 100) float32 take 0.399 ms
+#: with 2, 0.403 ms with 3 and 4, and 0.422 ms by a warp for each line.
+_FLAT_ROWS = 2
+
+
+def plan_lines(spec: Scan | SegmentedScan, constants: Constants, work: Work, device: DeviceProperties) -> Plan:
+    """The launch of a scan of lines of one tile each."""
+    chunks = math.ceil(work.length / work.chunk)
+    flat = _is_flat(constants, work)
+    if 0 < chunks <= (LANES if flat else LANES // 2) and not work.segmented:
+        return _plan_short_lines(constants, work, 1 << (chunks - 1).bit_length(), flat)
+    return _plan_long_lines(spec, constants, work, device)
+
+
+def _is_flat(constants: Constants, work: Work) -> bool:
+    """Whether lines lie end to end in whole chunks, a number of them that is no power of two."""
+    in_chunks = bool(constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"])
+    ends_meet = work.is_flat(work.input_line, work.input_axis) and work.is_flat(work.output_line, work.output_axis)
+    return in_chunks and ends_meet and (work.length // work.chunk).bit_count() != 1
+
+
+def _plan_short_lines(constants: Constants, work: Work, line_lanes: int, flat: bool) -> Plan:
+    """Several lines for each warp."""
+    rows = _FLAT_ROWS if flat else 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
+    in_order = not constants["REVERSE"]
+    shares = {
+        "LINE_LANES": line_lanes,
+        "LENGTH": work.length,
+        "FLAT_IN": in_order and constants["INPUT_DENSE"] and work.is_flat(work.input_line, work.input_axis),
+        "FLAT_OUT": in_order
+        and constants["OUTPUT_DENSE"]
+        and not constants["INITIAL"]
+        and work.is_flat(work.output_line, work.output_axis),
+        "WARPS": 1,
+        "ROWS": rows,
+        "GROUPS": _LINES_WARPS,
+        "RESIDENT": 1,
+    }
+    grid = math.ceil(work.lines * line_lanes / (rows * _LINES_WARPS * LANES))
+    arguments = (Pointer("input"), Pointer("output"), work.geometry)
+    kernel = "scan_flat_lines" if flat else "scan_short_lines"
+    launch = Launch(kernel, grid, _LINES_WARPS * LANES, arguments, early=True)
+    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _plan_long_lines(spec: Scan | SegmentedScan, constants: Constants, work: Work, device: DeviceProperties) -> Plan:
+    """Several warps for each line, or one."""
+    warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
+    groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
+    shares = {"LINE_LANES": LANES, "LENGTH": 0, "FLAT_IN": 0, "FLAT_OUT": 0}
+    by_elements = not (constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"])
+    small = work.chunk == 4 if by_elements else work.chunk == 8 and rows == 2
+    small = small and accumulator_bytes(spec.dtype) == 4
+    resident = min(_RESIDENT_THREADS, device.threads_per_multiprocessor) if small else 0
+    block = groups * warps * LANES
+    shares |= {"WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, resident // block)}
+    arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
+    launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments, early=True)
+    return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
