@@ -61,7 +61,7 @@ class Collector:
     def __init__(self) -> None:
         self.kernels: set[Kernel] = set()
 
-    def asarray(self, value: Any) -> Blank:
+    def asarray(self, value: Any, like: Any = None) -> Blank:
         return value if isinstance(value, Blank) else Blanks.asarray(np.asarray(value))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None) -> Blank:

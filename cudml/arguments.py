@@ -95,7 +95,7 @@ def exactly(value: Any) -> Any:
     """What is equal for equal integers, or lists of them, of the same types only: 1, True and 1.0 are equal too."""
     if type(value) is int:
         return value
-    return (*value, *map(type, value)) if type(value) in (tuple, list) else (value, type(value))
+    return ((*value,), *map(type, value)) if type(value) in (tuple, list) else (value, type(value))
 
 
 def is_broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -24,8 +24,9 @@ class Backend(Protocol):
 
     name: str
 
-    def asarray(self, value: Any) -> Any:
-        """`value` as an array of this backend, without a copy where its memory can be used as it is."""
+    def asarray(self, value: Any, like: Any = None) -> Any:
+        """`value` as an array of this backend, without a copy where its memory can be used as it is, else on the device
+        of `like`; None is the current one."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None) -> Any:
         """A new dense array on the device of `like`; `order` has its axes from the outermost, None is C order."""

@@ -19,7 +19,7 @@ from cudml.arguments import (
     is_broadcastable,
     kind_of,
 )
-from cudml.backend import Backend, backend_of, remember, repeated
+from cudml.backend import backend_of, remember, repeated
 from cudml.memory import (
     check_is_array,
     check_no_overlap,
@@ -255,8 +255,8 @@ class _Call:
         self.backend = backend_of(**{"x": x, names[0]: _array_only(scale), names[1]: _array_only(bias), "out": out})
         self.x = self.backend.asarray(x)
         self.dtype = _result_dtype(self.x.dtype)
-        self.scale = _as_parameter(self.backend, scale, names[0])
-        self.bias = _as_parameter(self.backend, bias, names[1])
+        self.scale = self._as_parameter(scale, names[0])
+        self.bias = self._as_parameter(bias, names[1])
         self.out = None if out is None else self._checked_output(out)
         self.normalize_variance = bool(normalize_variance)
         epsilon_name = "epsilon" if names[0] == "scale" else "eps"
@@ -264,6 +264,20 @@ class _Call:
         if self.epsilon < 0:
             raise ValueError(f"{epsilon_name} is {epsilon}; it is added to the variance and must not be negative")
         self.activation = as_activation(activation)
+
+    def _as_parameter(self, value: Any, name: str) -> Any:
+        """Scale or bias as an array of floats, or as a NumPy scalar when it is a number."""
+        if value is None:
+            return None
+        if isinstance(value, (int, float, complex, np.generic)) and not isinstance(value, np.void):
+            value = np.asarray(value)
+            as_dtype(value.dtype, REAL_DTYPES, name)
+            return np.float64(value)
+        if isinstance(value, (list, tuple)):
+            value = np.asarray(value, np.float64)
+        array = self.backend.asarray(value, self.x)
+        as_dtype(array.dtype, FLOAT_DTYPES, name)
+        return array
 
     def _checked_output(self, out: Any) -> Any:
         target = self.backend.asarray(out)
@@ -355,19 +369,6 @@ def _result_dtype(source: np.dtype) -> np.dtype:
 def _array_only(parameter: Any) -> Any:
     """What of a scale or bias has a say in the choice of backend: lists are converted for whichever is chosen."""
     return None if isinstance(parameter, (list, tuple)) else parameter
-
-
-def _as_parameter(backend: Backend, value: Any, name: str) -> Any:
-    """Scale or bias as an array of floats, or as a NumPy scalar when it is a number."""
-    if value is None:
-        return None
-    if isinstance(value, (int, float, complex, np.generic)) and not isinstance(value, np.void):
-        value = np.asarray(value)
-        as_dtype(value.dtype, REAL_DTYPES, name)
-        return np.float64(value)
-    array = backend.asarray(np.asarray(value, np.float64) if isinstance(value, (list, tuple)) else value)
-    as_dtype(array.dtype, FLOAT_DTYPES, name)
-    return array
 
 
 def _kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:

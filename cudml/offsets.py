@@ -50,13 +50,14 @@ def is_on_host(offsets: Any) -> bool:
     return on_host and backend_of(offsets=offsets).name == "cpu"
 
 
-def as_offsets(backend: Backend, offsets: Any, length: int) -> Any:
-    """`offsets` as an array of `backend`, after the check that they cut `length` elements into segments."""
+def as_offsets(backend: Backend, offsets: Any, a: Any) -> Any:
+    """`offsets` as an array of `backend`, where `a` is, after the check that they cut its elements into segments."""
+    length = a.shape[0]
     if is_on_host(offsets):
         host = np.asarray(offsets)
         _check_form(host)
         check_offsets(host, length)
-        return backend.asarray(host.astype(np.int64, copy=False))
+        return backend.asarray(host.astype(np.int64, copy=False), a)
     array = backend.asarray(offsets)
     _check_form(array)
     if (offsets, length) not in _CHECKED:

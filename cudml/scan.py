@@ -212,7 +212,7 @@ def _cumulate_segments(
     if source.ndim != 1:
         raise ValueError(f"a has {source.ndim} dimensions; it must have 1: flatten it first")
     value_dtype = _value_dtype(source.dtype, None if dtype is None else np.dtype(dtype), "a")
-    starts = as_offsets(backend, offsets, source.shape[0])
+    starts = as_offsets(backend, offsets, source)
     target = _make_output(backend, out, tuple(source.shape), value_dtype, source, "a", in_place=True, offsets=starts)
     warned = _warn_of_lost_imaginary_part(source.dtype, value_dtype, target.dtype)
     spec = SegmentedScan(operation, value_dtype, bool(reverse), bool(exclusive))

@@ -182,7 +182,7 @@ __device__ void put_turned(const Span& span, const Values& values) {
 
 // By all lanes of a warp, which have spans of the same steps.
 __device__ void store_turned(const Work& work, const Unit& unit, const Span& span) {
-    constexpr int ACROSS = RUN_BYTES / EXCHANGE_BYTES;
+    constexpr int ACROSS = OUTPUT_TURNED ? RUN_BYTES / EXCHANGE_BYTES : 1;
     const Geometry& g = work.g;
     const Index first = unit.begin() + span.row * ROW_STEPS + span.part * SPAN_STEPS + INITIAL;
     const Index lowest = along(REVERSE ? first + SPAN_STEPS - 1 : first, g.length + INITIAL);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -147,6 +148,52 @@ def test_where_the_library_is_not_known_nvrtc_is_asked_every_time(folder, monkey
     monkeypatch.setattr(version, "_loaded_library", lambda: None)
     assert path() == path()
     assert not list(folder.glob("*.nvrtc"))
+
+
+def test_a_library_that_was_replaced_while_it_runs_is_not_noted(folder, monkeypatch):
+    monkeypatch.setattr(version, "_loaded_library", lambda: "/nowhere/libnvrtc.so.99 (deleted)")
+    path()
+    assert version.noted_version(folder) is None
+    assert not list(folder.glob("*.nvrtc"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell nothing")
+def test_names_of_files_may_be_any_bytes(folder, tmp_path):
+    name = os.path.join(os.fsencode(tmp_path), b"\xe4.bin")
+    with open(name, "wb") as file:
+        file.write(bytes(4096))
+    mapped = np.memmap(os.fsdecode(name), mode="r")
+    assert version._loaded_library() is None or "libnvrtc" in version._loaded_library()
+    assert path().parent == folder
+    assert not mapped.any()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no modes")
+def test_others_may_read_the_files_as_the_umask_says(folder):
+    before = os.umask(0o027)
+    try:
+        path()
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o640}
+
+
+def test_a_user_without_a_home_has_a_folder_all_the_same(monkeypatch):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("CUDML_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cache.Path, "home", home)
+    assert cache.cache_folder() == cache._private_folder()
+
+
+def test_a_private_folder_goes_with_the_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = "import os; from cudml.cuda import cache; print(cache._private_folder()); os.fork() or os._exit(0)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout.startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_temporary_files_stay(folder):

@@ -36,7 +36,7 @@ class RecordingBackend:
     def __init__(self):
         self.calls = []
 
-    def asarray(self, value):
+    def asarray(self, value, like=None):
         return value.array if isinstance(value, Exporter) else value
 
     def empty(self, shape, dtype, like):

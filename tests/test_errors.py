@@ -374,7 +374,7 @@ class DeviceOffsets:
 class DeviceBackend:
     name = "device"
 
-    def asarray(self, value):
+    def asarray(self, value, like=None):
         return value
 
     def to_host(self, array):
@@ -394,16 +394,16 @@ def checked(monkeypatch):
 def test_device_offsets_are_read_back_once(checked):
     offsets = DeviceOffsets([0, 2, 5])
     for _ in range(3):
-        assert as_offsets(DeviceBackend(), offsets, 5) is offsets
+        assert as_offsets(DeviceBackend(), offsets, np.empty(5)) is offsets
     assert offsets.reads == 1
     with pytest.raises(ValueError, match=re.escape("length of a, 6")):
-        as_offsets(DeviceBackend(), offsets, 6)
+        as_offsets(DeviceBackend(), offsets, np.empty(6))
     assert offsets.reads == 2
 
 
 def test_device_offsets_are_forgotten_with_their_array(checked):
     offsets = DeviceOffsets([0, 2, 5])
-    as_offsets(DeviceBackend(), offsets, 5)
+    as_offsets(DeviceBackend(), offsets, np.empty(5))
     assert len(checked._lengths) == 1
     del offsets
     assert len(checked._lengths) == 0
@@ -411,17 +411,17 @@ def test_device_offsets_are_forgotten_with_their_array(checked):
 
 def test_device_offsets_that_cannot_be_read_are_checked_later(checked):
     offsets = DeviceOffsets([0, 9, 5], readable=False)
-    assert as_offsets(DeviceBackend(), offsets, 5) is offsets
+    assert as_offsets(DeviceBackend(), offsets, np.empty(5)) is offsets
     offsets.readable = True
     with pytest.raises(ValueError, match="past the end"):
-        as_offsets(DeviceBackend(), offsets, 5)
+        as_offsets(DeviceBackend(), offsets, np.empty(5))
 
 
 def test_bad_device_offsets_are_not_remembered(checked):
     offsets = DeviceOffsets([0, 9, 5])
     for _ in range(2):
         with pytest.raises(ValueError, match="past the end"):
-            as_offsets(DeviceBackend(), offsets, 5)
+            as_offsets(DeviceBackend(), offsets, np.empty(5))
     assert offsets.reads == 2
 
 

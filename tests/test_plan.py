@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cudml.plan import make_plan, recall_plan
+from cudml.plan.activation import Activation
 from cudml.plan.binding import Binding
 from cudml.plan.device import H200
 from cudml.plan.layout import (
@@ -402,6 +403,52 @@ def test_an_assembly_line_that_turns_fits_a_block(input_turned, dtype, kilobytes
     plan = turned_plan((100, 100_000), dtype, input_turned, device)
     assert kernels(plan) == ["scan_columns"]
     assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "output"),
+    [
+        ("int8", "int64", "int8"),
+        ("bool", "int64", "int64"),
+        ("int16", "int64", "int16"),
+        ("float16", "float64", "float16"),
+        ("float32", "complex128", "complex128"),
+        ("int8", "complex128", "int8"),
+    ],
+)
+@pytest.mark.parametrize("turned", ["neither", "input", "output"])
+@pytest.mark.parametrize("shape", [(4096, 4096), (100_000, 64), (1024, 1024)], ids=str)
+@pytest.mark.parametrize("kilobytes", [48, 64, 99, 163, 227])
+def test_wide_accumulators_of_an_assembly_line_fit_a_block(stored, value, output, turned, shape, kilobytes):
+    device, across = H200._replace(shared_bytes_per_block=kilobytes * 1024), (1, shape[0])
+    arrays = {
+        "input": layout(shape, stored, strides=across if turned == "input" else None),
+        "output": layout(shape, output, strides=across if turned == "output" else None),
+    }
+    plan = make_plan(Scan("sum", np.dtype(value), 0), arrays, device)
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+    assert kernels(plan) != ["scan_columns"] or int(constants(plan)["STAGES"]) >= 2
+
+
+def test_plans_for_zeros_of_both_signs_differ():
+    def plan(alpha: float) -> Plan:
+        spec = Normalization((1,), activation=Activation("leaky_relu", (alpha,)))
+        return make_plan(spec, {"input": layout((6, 9)), "output": layout((6, 9))})
+
+    assert plan(0.0) == plan(0.0)
+    assert plan(0.0) != plan(-0.0)
+
+
+def test_strides_of_empty_axes_count():
+    """As of x[:0, 0] where rows have 2 GiB."""
+    empty, one = layout((0,), strides=(2**29 + 16,)), layout((1,))
+    for plan in (
+        make_plan(Moments((0,)), {"input": empty, "mean": one, "variance": one}),
+        make_plan(Scan("sum", np.dtype(np.float32), 0, initial=True), {"input": empty, "output": one}),
+    ):
+        assert constants(plan)["INDEX"] == "long long"
+        structs = [argument for argument in plan.launches[0].arguments if isinstance(argument, Struct)]
+        assert all(struct.packed().nbytes for struct in structs)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

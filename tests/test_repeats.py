@@ -7,7 +7,8 @@ import threading
 import warnings
 import weakref
 from array import array
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import cuda_on_cpu
@@ -27,6 +28,7 @@ from cudml.cuda import backend, repeats
 from cudml.cuda.parameters import Parameters
 from cudml.cuda.repeats import Repeats
 from cudml.cuda.scratch import Piece
+from cudml.plan.activation import Activation
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((6, 9)).astype(np.float32)
@@ -202,14 +204,17 @@ def test_plans_with_workspace_scratch_and_several_launches(host):
         lambda x: cudml.mean_variance_normalization(x, axes=[True]),
         lambda x: cudml.mean_variance_normalization(x, axes=1, epsilon=True),
         lambda x: cudml.group_norm(x, 3.0),
+        lambda x: cudml.group_norm(x, (np.int64(3),)),
+        lambda x: cudml.cumsum(x, (np.int64(1),)),
     ],
 )
 def test_what_is_only_equal_to_a_valid_option_is_refused_as_before(host, wrong):
     x = host.asarray(X)
-    cudml.cumsum(x, 1)
+    for one, three in ((1, 3), (np.int64(1), np.int64(3))):
+        cudml.cumsum(x, one)
+        cudml.group_norm(x, three)
     cudml.layer_norm(x, 9)
     cudml.layer_norm(x, (9,))
-    cudml.group_norm(x, 3)
     for axes in (1, (1,), [1]):
         cudml.mean_variance_normalization(x, axes=axes)
         cudml.mean_variance_normalization(x, axes=axes, epsilon=1)
@@ -239,6 +244,14 @@ def test_zeros_of_both_signs_and_types_of_numbers_are_other_calls(host):
         found = cudml.fmod(host.asarray(X), number)
         assert launched(host) == FULL
         assert np.isnan(host.to_numpy(found)).all()
+
+
+def test_zeros_of_both_signs_are_other_parameters_of_activations(host):
+    for alpha in (-0.0, 0.0):
+        options = {"axes": 1, "activation": Activation("leaky_relu", (alpha,))}
+        found = host.to_numpy(cudml.mean_variance_normalization(host.asarray(X), **options))
+        expected = cudml.mean_variance_normalization(X, **options)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
 def test_a_number_outside_the_type_raises_every_time(host):
@@ -339,6 +352,27 @@ def test_another_device_is_left_to_the_full_way(host, monkeypatch):
     assert launched(host) == FULL * 3
     cudml.cumsum(host.asarray(X, device=1), 1, out=host.asarray(X, device=1))
     assert launched(host) == AGAIN
+
+
+def test_lists_go_where_the_array_is(host, monkeypatch):
+    def asarray(value, like=None):
+        return value if isinstance(value, cupy.ndarray) else host.asarray(value, device=like.data.device_id)
+
+    monkeypatch.setattr(host.backend, "asarray", asarray)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda device: nullcontext())
+    x, line = host.asarray(X, device=1), host.asarray(X[0], device=1)
+    cudml.layer_norm(x, 9, [2.0] * 9, [1.0] * 9, out=host.asarray(X, device=1))
+    cudml.segmented_cumsum(line, [0, 2, 9], out=host.asarray(X[0], device=1))
+    assert launched(host) == FULL * 2
+
+
+def test_what_is_copied_to_a_gpu_is_copied_to_that_of_another_array(host, monkeypatch):
+    done, device = [], ExitStack()
+    device.callback(done.append, "left")
+    monkeypatch.setattr(cupy, "asarray", lambda value: done.append("copied") or value)
+    monkeypatch.setattr(backend, "is_capturing", lambda: False)
+    host.backend.asarray([1.0], SimpleNamespace(device=device))
+    assert done == ["copied", "left"]
 
 
 def test_a_thread_without_a_context_gets_one_from_cupy(host):

@@ -377,6 +377,18 @@ def test_turned_and_converted(xp, input_turned, stored, dtype, reverse):
     assert_scan(turned, "sum", values, np.dtype(dtype), axis=-1, reverse=reverse)
 
 
+@pytest.mark.parametrize(
+    ("stored", "dtype", "shape"),
+    [(np.float32, np.complex128, (40, 1030)), (np.int8, np.int64, (70, 9000))],
+    ids=["complex128", "int64"],
+)
+def test_turned_where_accumulators_leave_room_for_short_units_alone(xp, stored, dtype, shape):
+    values = values_for("sum", np.random.default_rng(34), shape, np.dtype(stored))
+    with xp.planned_for(shared_bytes_per_block=99 * 1024):
+        turned = scan_turned(xp, values, np.dtype(dtype), input_turned=True)
+    assert_scan(turned, "sum", values, np.dtype(dtype), axis=-1)
+
+
 @both_ways
 @pytest.mark.parametrize("reverse", [False, True])
 def test_turned_with_an_initial_value(xp, input_turned, reverse):

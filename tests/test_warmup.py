@@ -60,6 +60,14 @@ def test_nothing_is_computed_not_even_by_a_call_that_is_known(host):
     assert host.launches[2:] == ["again"]
 
 
+def test_a_list_of_calls_may_warm_others_up(host):
+    x = host.asarray(X)
+    cudml.warmup([lambda: cudml.warmup([lambda: cudml.cumsum(x)], progress=False), lambda: cudml.cumsum(x, 1)])
+    assert set(host.launches) == {"loaded"}
+    cudml.cumsum(x, 1)
+    assert host.launches[-1] == "in full"
+
+
 def test_bad_input_raises_and_calls_are_launched_again_afterwards(host):
     x = host.asarray(X)
     with pytest.raises(np.exceptions.AxisError):

@@ -27,7 +27,7 @@ class CpuBackend:
 
     name = "cpu"
 
-    def asarray(self, value: Any) -> np.ndarray:
+    def asarray(self, value: Any, like: Any = None) -> np.ndarray:
         """`value` as a plain NumPy array, on the same memory where it has some."""
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             return np.from_dlpack(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import cupy
@@ -57,15 +57,18 @@ class CudaBackend:
     @contextmanager
     def planning_only(self) -> Iterator[list[tuple[Plan, int]]]:
         """A context in which calls of this thread launch nothing; their plans and devices are in the list."""
-        planned = self._thread.planned = []
-        self.repeats.pause(threading.get_ident())
+        outer, thread = self._thread.planned, threading.get_ident()
+        planned: list[tuple[Plan, int]] = []
+        self._thread.planned = planned
+        self.repeats.pause(thread)
         try:
             yield planned
         finally:
-            self._thread.planned = None
-            self.repeats.resume(threading.get_ident())
+            self._thread.planned = outer
+            if outer is None:
+                self.repeats.resume(thread)
 
-    def asarray(self, value: Any) -> cupy.ndarray:
+    def asarray(self, value: Any, like: cupy.ndarray | None = None) -> cupy.ndarray:
         if isinstance(value, cupy.ndarray):
             return value
         if hasattr(value, "__cuda_array_interface__"):
@@ -74,12 +77,13 @@ class CudaBackend:
                 return array
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             return cupy.from_dlpack(value)
-        if is_capturing():
-            raise ValueError(
-                "an array on the host was passed while a CUDA graph is captured, and replays would read what was freed "
-                "since; move it to the GPU before the capture"
-            )
-        return cupy.asarray(value)
+        with nullcontext() if like is None else like.device:
+            if is_capturing():
+                raise ValueError(
+                    "an array on the host was passed while a CUDA graph is captured, and replays would read what was "
+                    "freed since; move it to the GPU before the capture"
+                )
+            return cupy.asarray(value)
 
     def copy(self, array: cupy.ndarray) -> cupy.ndarray:
         with array.device:

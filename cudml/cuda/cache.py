@@ -7,8 +7,10 @@ version, so a file never goes stale. Two processes may fill the cache at once, a
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +21,12 @@ from cudml.cuda import compiler, sources
 from cudml.cuda.files import read_whole, write_whole
 from cudml.cuda.version import loaded_version, noted_version
 
+#: A variable that names the user's cache folder, where that is without it, and the folder in it.
+_USERS_FOLDER = {
+    "win32": ("LOCALAPPDATA", Path("AppData", "Local"), Path("cudml", "cache")),
+    "others": ("XDG_CACHE_HOME", Path(".cache"), Path("cudml")),
+}
+
 _ELSEWHERE: dict[Path, Path] = {}
 
 
@@ -27,9 +35,11 @@ def cache_folder() -> Path:
     chosen = os.environ.get("CUDML_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "cudml" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cudml"
+    variable, below_home, name = _USERS_FOLDER["win32" if sys.platform == "win32" else "others"]
+    try:
+        return Path(os.environ.get(variable) or Path.home() / below_home) / name
+    except RuntimeError:  # a user without a home
+        return _private_folder()
 
 
 def cubin_path(name: str, constants: compiler.Constants, architecture: str) -> Path:
@@ -73,5 +83,12 @@ def _found(path: Path) -> Path | None:
 
 @cache
 def _private_folder() -> Path:
-    """For a process that cannot write to the cache folder."""
-    return Path(tempfile.mkdtemp(prefix="cudml-"))
+    """For a process that cannot write to the cache folder; removed when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="cudml-"))
+    atexit.register(_remove, folder, os.getpid())
+    return folder
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not a child of it
+        shutil.rmtree(folder, ignore_errors=True)

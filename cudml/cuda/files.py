@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,11 +26,11 @@ def read_whole(path: Path) -> bytes | None:
 
 
 def write_whole(path: Path, body: bytes) -> Path:
-    """Makes or replaces the file, and the folder if need be."""
+    """Makes or replaces the file, and the folder if need be. Others may read it as the user's umask says."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(body + hashlib.sha256(body).digest())
         os.replace(temporary, path)
     except OSError:

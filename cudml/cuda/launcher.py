@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -54,12 +55,16 @@ def _module(source: str, constants: tuple[tuple[str, str], ...], architecture: s
     return cupy.RawModule(path=str(cubin_path(source, constants, architecture)))
 
 
+_setting = threading.Lock()
+
+
 def _function(module: cupy.RawModule, step: Launch) -> cupy.cuda.Function:
     """The kernel as the current device has loaded it, allowed the dynamic shared memory and the clusters that it is
     launched with."""
     kernel = module.get_function(step.kernel)
-    if kernel.max_dynamic_shared_size_bytes < step.shared_bytes:  # never lowered: another plan may need more
-        kernel.max_dynamic_shared_size_bytes = step.shared_bytes
+    with _setting:
+        if kernel.max_dynamic_shared_size_bytes < step.shared_bytes:  # never lowered: another plan may need more
+            kernel.max_dynamic_shared_size_bytes = step.shared_bytes
     if step.cluster > _PORTABLE_CLUSTER:
         driver.funcSetAttribute(kernel.kernel.ptr, _LARGER_CLUSTERS_ALLOWED, 1)
     return kernel.kernel

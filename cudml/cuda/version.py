@@ -23,17 +23,18 @@ def noted_version(folder: Path) -> str | None:
     content = read_whole(_note(folder))
     if content is None:
         return None
-    version, stamp, library = content.decode().split("\n")
-    return version if _stamp(library) == stamp else None
+    version, stamp, library = os.fsdecode(content).split("\n")
+    return version if stamp and _stamp(library) == stamp else None
 
 
 def loaded_version(folder: Path) -> str:
     """The version that NVRTC tells, noted for the next time."""
     version = str(compiler.nvrtc_version())
     library = _loaded_library()
-    if library and noted_version(folder) != version:
+    stamp = _stamp(library) if library else ""
+    if stamp and noted_version(folder) != version:
         with suppress(OSError):
-            write_whole(_note(folder), f"{version}\n{_stamp(library)}\n{library}".encode())
+            write_whole(_note(folder), os.fsencode(f"{version}\n{stamp}\n{library}"))
     return version
 
 
@@ -54,10 +55,10 @@ def _stamp(file: str) -> str:
 
 
 def _loaded_library() -> str | None:
-    """The file that NVRTC was loaded from, on systems that tell."""
+    """The file that NVRTC was loaded from, on systems that tell. Names of files may be any bytes."""
     with suppress(OSError):
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            file = line.split(maxsplit=5)[-1]
+        for line in Path("/proc/self/maps").read_bytes().splitlines():
+            file = os.fsdecode(line.split(maxsplit=5)[-1])
             if os.path.basename(file).startswith("libnvrtc.so"):
                 return file
     return None

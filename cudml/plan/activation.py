@@ -32,10 +32,20 @@ PARAMETERS: dict[str, dict[str, float]] = {
 
 
 class Activation(NamedTuple):
-    """A fused activation: one of PARAMETERS by name, and the values of its parameters in their order there."""
+    """A fused activation: one of PARAMETERS by name, and the values of its parameters in their order there. Zeros of
+    both signs differ, as results do."""
 
     name: str
     parameters: tuple[float, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Activation) and repr(self) == repr(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.parameters))
 
     @classmethod
     def named(cls, name: str) -> Activation:

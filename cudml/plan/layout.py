@@ -58,8 +58,9 @@ class Dims(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """The largest distance in bytes from the first element, in either direction."""
-        return sum((size - 1) * abs(stride) for size, stride in zip(self.sizes, self.strides, strict=True))
+        """The largest distance in bytes from the first element, in either direction; no stride is larger, not even of
+        an axis without elements."""
+        return sum(max(size - 1, 1) * abs(stride) for size, stride in zip(self.sizes, self.strides, strict=True))
 
 
 NO_DIMS = Dims((1,), (0,))

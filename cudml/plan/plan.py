@@ -43,10 +43,20 @@ class Scalar(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """A C struct by value whose members are all of one type."""
+    """A C struct by value whose members are all of one type. Zeros of both signs differ: plans that are equal compute
+    the same."""
 
     values: tuple[float, ...]
     dtype: np.dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Struct) and repr(self) == repr(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.values)
 
     def packed(self) -> np.ndarray:
         """The struct's bytes, as an array of one element of that size."""

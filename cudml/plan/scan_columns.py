@@ -50,7 +50,7 @@ _BAND, _BAND_UNITS = 512, 4096
 #: Gates and the unit of a stage, and what the compiler may add between members.
 _STAGE_EXTRA_BYTES = 128
 
-_MOST_STAGES, _MOST_WARPS = 12, 32
+_LEAST_STAGES, _MOST_STAGES, _MOST_WARPS = 2, 12, 32
 
 #: Stages where elements are copied one by one, or wide contiguous strips have no more units than this: the less is on
 #: its way, the less do blocks drift apart. On an H200 every second of 4096 columns takes 0.385 ms with 4 stages, 0.383
@@ -168,14 +168,30 @@ def _narrowed(spec: Scan, source: ArrayLayout, work: Work) -> Scan:
 
 
 def _choose(case: ColumnCase) -> Columns:
-    """How the assembly line is manned for an array."""
-    strip, work = Strip.of(case), case.work
+    """How the assembly line is manned for an array, with as many stages as there is room for. Accumulators that are
+    much wider than elements take more of a stage than these, and leave no room for two of full length."""
+    strip = Strip.of(case)
     vector, span = _share_of_thread(case, strip)
-    chunks = _chunks(case, strip, span)
+    chosen = _manned(case, strip, vector, span, _chunks(case, strip, span))
+    while _room(case, chosen) < _LEAST_STAGES:
+        chunks = chosen.chunks // 2
+        chosen = _manned(case, strip, vector, min(span, chunks), chunks)
+    units = math.ceil(case.work.length / (chosen.chunks * case.work.chunk))
+    return chosen._replace(stages=min(_most_stages(strip, units), _room(case, chosen)))
+
+
+def _room(case: ColumnCase, chosen: Columns) -> int:
+    """Stages that fit a block."""
+    return (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
+
+
+def _manned(case: ColumnCase, strip: Strip, vector: int, span: int, chunks: int) -> Columns:
+    """The assembly line for units of so many chunks, without stages."""
+    work = case.work
     units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, strip)
     bulk = strip.dense and strip.copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
     exchange = _is_exchanged(case, strip)
-    chosen = Columns(
+    return Columns(
         columns=strip.columns,
         vector=vector,
         span=span,
@@ -194,12 +210,10 @@ def _choose(case: ColumnCase) -> Columns:
         exchange=exchange,
         exchange_bytes=_store_bytes(case, strip, span, exchange),
         units_of_ticket=_SHIFTED_UNITS_OF_TICKET if strip.shifted else 1,
-        stages=0,  # as many as there is room for, once it is known what one takes
+        stages=0,
         prefetched=_prefetched(case, strip) if strip.copies else 0,
         **_hands(case, strip, bulk),
     )
-    room = (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
-    return chosen._replace(stages=max(2, min(_most_stages(strip, units), room)))
 
 
 def _share_of_thread(case: ColumnCase, strip: Strip) -> tuple[int, int]:

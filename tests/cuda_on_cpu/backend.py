@@ -52,7 +52,7 @@ class EmulatedBackend:
     """What plans are made for; a launch that it could not hold is refused."""
     _scratch: DeviceArray | None = field(default=None, init=False, repr=False)
 
-    def asarray(self, value: Any) -> DeviceArray:
+    def asarray(self, value: Any, like: Any = None) -> DeviceArray:
         return value if isinstance(value, DeviceArray) else device_array(value)
 
     def empty(
