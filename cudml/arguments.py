@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,18 @@ def as_real(value: Any, argument: str) -> float:
     """`value` as a Python float; anything but a real number, and NaN, raises."""
     if not isinstance(value, (Real, np.bool_)) or isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{argument} is {value!r}; it must be a real number")
-    number = float(value)
+    number = float_of(value)
     if number != number:
         raise ValueError(f"{argument} is NaN; it must be a number")
     return number
+
+
+def float_of(value: Any) -> float:
+    """A real number as a float; what is too large for one is infinite, as it is when written with an exponent."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def as_axis(axis: Any, ndim: int, argument: str = "axis") -> int:
@@ -76,7 +85,7 @@ def as_axis(axis: Any, ndim: int, argument: str = "axis") -> int:
 
 def as_axes(axes: Any, ndim: int, argument: str = "axes") -> tuple[int, ...]:
     """An int or a sequence of ints as a sorted tuple of axes counted from the front, none twice."""
-    given = tuple(axes) if isinstance(axes, (Sequence, np.ndarray)) and not isinstance(axes, str) else (axes,)
+    given = _items(axes, argument)
     found = tuple(as_axis(axis, ndim, argument) for axis in given)
     for place, axis in enumerate(found):
         if axis in found[:place]:
@@ -86,9 +95,15 @@ def as_axes(axes: Any, ndim: int, argument: str = "axes") -> tuple[int, ...]:
 
 def as_shape(shape: Any, argument: str) -> tuple[int, ...]:
     """An int or a sequence of ints as a tuple."""
-    if isinstance(shape, Integral):
-        return (as_integer(shape, argument),)
-    return tuple(as_integer(size, argument) for size in shape)
+    return tuple(as_integer(size, argument) for size in _items(shape, argument))
+
+
+def _items(value: Any, argument: str) -> tuple[Any, ...]:
+    """Those of a sequence, or `value` itself, which may be an array with one number."""
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"{argument} is {value!r}; it must be an integer or a sequence of integers")
+    is_sequence = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return tuple(value) if is_sequence else (value,)
 
 
 def exactly(value: Any) -> Any:

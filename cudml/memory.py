@@ -63,8 +63,8 @@ class Layout(NamedTuple):
 
     @property
     def may_repeat_elements(self) -> bool:
-        """Whether two elements may share memory."""
-        return may_repeat_elements(self.shape, self.strides, self.itemsize)
+        """Whether two elements may share memory. Where there are none NumPy's strides are 0."""
+        return self.size > 0 and may_repeat_elements(self.shape, self.strides, self.itemsize)
 
     def is_same_view(self, other: Layout) -> bool:
         """Whether element for element (in C order) both lie in the same place."""

@@ -41,7 +41,10 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     operands = [value if _is_scalar(value) else backend.asarray(value) for value in (x1, x2)]
     asked = None if dtype is None else np.dtype(dtype)
     value_dtype = _loop_dtype(*(_promotion_key(value) for value in operands), asked)
-    dividend, divisor = (_as_scalar(value, value_dtype) if _is_scalar(value) else value for value in operands)
+    dividend, divisor = (
+        _as_scalar(value, value_dtype, name) if _is_scalar(value) else value
+        for name, value in zip(("x1", "x2"), operands, strict=True)
+    )
     shape = _broadcast_shape(tuple(dividend.shape), tuple(divisor.shape))
     if out is None:
         target = backend.empty(shape, value_dtype, divisor if isinstance(dividend, np.generic) else dividend)
@@ -95,12 +98,18 @@ def _promoted(first: Any, second: Any) -> np.dtype:
     return np.fmod.resolve_dtypes((first, second, None))[-1]
 
 
-def _as_scalar(number: Any, dtype: np.dtype) -> np.generic:
+def _as_scalar(number: Any, dtype: np.dtype, argument: str) -> np.generic:
     """A number in the type of the computation; a Python integer outside it raises OverflowError."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         if isinstance(number, np.generic):
             return number.astype(dtype)
-        return dtype.type(float(number) if kind_of(dtype) == "f" else number)
+        try:
+            return dtype.type(float(number) if kind_of(dtype) == "f" else number)
+        except OverflowError:
+            bits = number.bit_length()
+            raise OverflowError(
+                f"{argument} is an integer of {bits} bits, which {dtype} cannot hold; pass a dtype that can, or a float"
+            ) from None
 
 
 def _check_output(target: Any, shape: tuple[int, ...], value_dtype: np.dtype) -> Layout:

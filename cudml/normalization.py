@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from cudml.arguments import (
     as_real,
     as_shape,
     exactly,
+    float_of,
     is_broadcastable,
     kind_of,
 )
@@ -229,7 +231,8 @@ def batch_norm(
     if not return_statistics:
         return call.run(call.x, scale, shift, call.out, axes)
     kept = _kept_shape(call.x.shape, axes)
-    mean, variance = (call.backend.empty(kept, call.dtype, call.x) for _ in range(2))
+    dtype = call.dtype if call.out is None else as_dtype(call.out.dtype, FLOAT_DTYPES, "out")
+    mean, variance = (call.backend.empty(kept, dtype, call.x) for _ in range(2))
     result = call.run(call.x, scale, shift, call.out, axes, {"mean": mean, "variance": variance})
     return result, _drop_axes(mean, axes), _drop_axes(variance, axes)
 
@@ -269,12 +272,12 @@ class _Call:
         """Scale or bias as an array of floats, or as a NumPy scalar when it is a number."""
         if value is None:
             return None
-        if isinstance(value, (int, float, complex, np.generic)) and not isinstance(value, np.void):
-            value = np.asarray(value)
-            as_dtype(value.dtype, REAL_DTYPES, name)
-            return np.float64(value)
+        if isinstance(value, (int, float)):
+            return np.float64(float_of(value))
+        if isinstance(value, (complex, np.generic)) and not isinstance(value, np.void):
+            return _in_float64(np.asarray(value), name)[()]
         if isinstance(value, (list, tuple)):
-            value = np.asarray(value, np.float64)
+            value = _in_float64(_as_host_array(value, name), name)
         array = self.backend.asarray(value, self.x)
         as_dtype(array.dtype, FLOAT_DTYPES, name)
         return array
@@ -364,6 +367,19 @@ def as_activation(value: Any) -> Activation | None:
 def _result_dtype(source: np.dtype) -> np.dtype:
     native = as_dtype(source, REAL_DTYPES, "x")
     return native if kind_of(native) == "f" else np.dtype(np.float64)
+
+
+def _as_host_array(numbers: Sequence[Any], name: str) -> np.ndarray:
+    try:
+        return np.asarray(numbers)
+    except ValueError:  # of NumPy, which names no argument
+        raise ValueError(f"{name} is {numbers!r}, whose parts differ in length; give them equal lengths") from None
+
+
+def _in_float64(numbers: np.ndarray, name: str) -> np.ndarray:
+    as_dtype(numbers.dtype, REAL_DTYPES, name)
+    with np.errstate(all="ignore"):
+        return numbers.astype(np.float64)
 
 
 def _array_only(parameter: Any) -> Any:

@@ -100,7 +100,7 @@ def cumulative_sum(
 
     Follows DirectML's DML_CUMULATIVE_SUMMATION_OPERATOR_DESC and numpy.cumulative_sum.
     """
-    _check_standard(x, axis, include_initial, exclusive)
+    _check_initial(include_initial, exclusive)
     return _cumulate("sum", "x", x, axis, dtype, out, reverse, exclusive, include_initial)
 
 
@@ -124,7 +124,7 @@ def cumulative_prod(
 
     Follows DirectML's DML_CUMULATIVE_PRODUCT_OPERATOR_DESC and numpy.cumulative_prod.
     """
-    _check_standard(x, axis, include_initial, exclusive)
+    _check_initial(include_initial, exclusive)
     return _cumulate("product", "x", x, axis, dtype, out, reverse, exclusive, include_initial)
 
 
@@ -186,6 +186,8 @@ def _cumulate(
         axis = as_axis(axis, source.ndim)
     elif source.ndim == 1:
         axis = 0
+    elif argument == "x":  # of the functions that the array API standard defines
+        raise ValueError(f"axis is None and x has {source.ndim} dimensions; name the axis, or flatten x first")
     value_dtype = _value_dtype(source.dtype, None if dtype is None else np.dtype(dtype), argument)
     shape = _result_shape(source.shape, axis, initial)
     order = None if axis is None or out is not None else order_of_axes(source.shape, source.strides)
@@ -223,10 +225,7 @@ def _cumulate_segments(
     return target if out is None else out
 
 
-def _check_standard(x: Any, axis: int | None, include_initial: bool, exclusive: bool) -> None:
-    ndim = x.ndim if hasattr(x, "ndim") else np.ndim(x)
-    if axis is None and ndim > 1:
-        raise ValueError(f"axis is None and x has {ndim} dimensions; name the axis, or flatten x first")
+def _check_initial(include_initial: bool, exclusive: bool) -> None:
     if include_initial and exclusive:
         raise ValueError("include_initial and exclusive are both set; choose one: either way the identity comes first")
 

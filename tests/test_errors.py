@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import warnings
+from array import array
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from layouts import Poisoned
 from numpy.exceptions import AxisError
+from reference import assert_same_bits
 
 from cudml import backend as backends
 from cudml import offsets as offsets_module
+from cudml.arguments import as_real
 from cudml.memory import Layout
 from cudml.modulus import fmod
 from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
@@ -152,11 +156,22 @@ def test_axes_of_normalization(xp):
     refuses(AxisError, "axis 5 is out of bounds", mean_var, x, 5)
     refuses(ValueError, "named twice", mean_var, x, (0, -2))
     refuses(TypeError, "axis is 'x'", mean_var, x, "x")
+    for axes in (b"\1", bytearray(b"\1"), {1}, {1: 1}, 1.0, [[1]]):
+        refuses(TypeError, "axes is must be an integer", normalize, x, axes=axes, out=out)
+    assert xp.to_numpy(normalize(x, axes=np.array(1))).shape == (2, 3)
+
+
+class OnlyDlpack:
+    """An array of a library that offers nothing else."""
+
+    def __init__(self, array):
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
 
 
 @pytest.mark.parametrize("function", STANDARD)
 def test_standard_functions_ask_for_the_axis(xp, function):
     refuses(ValueError, "axis is None and x has 2 dimensions", function, ones(xp, 2, 3))
+    refuses(ValueError, "axis is None and x has 2 dimensions", function, OnlyDlpack(np.ones((2, 3))))
     refuses(ValueError, "include_initial and exclusive", function, ones(xp, 2), include_initial=True, exclusive=True)
 
 
@@ -206,6 +221,16 @@ def test_out_that_cannot_be_written():
     with pytest.raises(ValueError, match="read-only"):
         mean_variance_normalization(np.ones(3), axes=0, out=out)
     assert not out.any()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])
+def test_out_without_elements(xp, shape):
+    """All strides of such an array of NumPy's are 0."""
+    x, out = ones(xp, *shape), xp.asarray(np.empty(shape, np.float32))
+    for write in (cumsum, lambda x, axis, out: mean_variance_normalization(x, axes=axis, out=out)):
+        assert write(x, 0, out=out) is out
+    assert fmod(x, 2, out=out) is out
+    assert batch_norm(x, out=out) is out
 
 
 def test_out_whose_elements_share_memory(xp):
@@ -401,6 +426,16 @@ def test_device_offsets_are_read_back_once(checked):
     assert offsets.reads == 2
 
 
+@pytest.mark.parametrize("make", [lambda n: array("q", n), lambda n: memoryview(array("q", n))], ids=["array", "view"])
+def test_host_offsets_are_checked_every_time(make):
+    a, offsets = np.arange(6.0), make([0, 2, 6])
+    assert segmented_cumsum(a, offsets).tolist() == [0, 1, 2, 5, 9, 14]
+    for place, wrong in ((1, -3), (1, 9), (2, 4)):
+        before, offsets[place] = offsets[place], wrong
+        refuses(ValueError, "offsets", segmented_cumsum, a, offsets)
+        offsets[place] = before
+
+
 def test_device_offsets_are_forgotten_with_their_array(checked):
     offsets = DeviceOffsets([0, 2, 5])
     as_offsets(DeviceBackend(), offsets, np.empty(5))
@@ -460,6 +495,42 @@ def test_bad_epsilon(xp, epsilon, exception, message):
     refuses(exception, message, layer_norm, ones(xp, 3), 3, eps=epsilon, out=float_out(xp, 3))
 
 
+def test_integers_that_no_float_holds(xp):
+    assert (as_real(10**400, "epsilon"), as_real(-(10**400), "epsilon")) == (np.inf, -np.inf)
+    normalize, x = mean_variance_normalization, xp.asarray(np.float32([1, 2, 4]))
+    assert_same_bits(xp.to_numpy(normalize(x, 10**20, axes=0)), xp.to_numpy(normalize(x, 1e20, axes=0)))
+    refuses(OverflowError, "x2 is an integer of 1329 bits", fmod, x, 10**400, out=float_out(xp, 3))
+    refuses(OverflowError, "x1 is an integer of 9 bits int8", fmod, 300, ones(xp, 3, dtype=np.int8))
+
+
+@pytest.mark.parametrize(
+    ("values", "exception", "message"),
+    [
+        ([None, 1, 2], TypeError, "is of dtype object"),
+        (["1.5", 1, 2], TypeError, "is of dtype"),
+        ([b"1"] * 3, TypeError, "is of dtype"),
+        ([np.datetime64("2000")] * 3, TypeError, "is of dtype datetime64"),
+        ([1j, 1, 2], TypeError, "is of dtype complex128"),
+        ([np.longdouble(1)] * 3, TypeError, "is of dtype"),
+        ([10**400, 1, 2], TypeError, "is of dtype object"),
+        ([[1], [1, 2], [3]], ValueError, "differ in length"),
+    ],
+)
+def test_lists_of_no_numbers(xp, values, exception, message):
+    x, out = ones(xp, 2, 3), float_out(xp, 2, 3)
+    refuses(exception, f"scale {message}", mean_variance_normalization, x, values, axes=1, out=out)
+    refuses(exception, f"bias {message}", layer_norm, x, 3, None, values, out=out)
+
+
+def test_no_warning_comes_from_numbers(xp):
+    signalling = np.array([0x7FA00000], np.uint32).view(np.float32)
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        fmod(ones(xp, 3, dtype=np.float64), signalling[0])
+        fmod(ones(xp, 3, dtype=np.float16), np.float64(1e-300), dtype=np.float16)
+        mean_variance_normalization(ones(xp, 1, 1), list(signalling), axes=1)
+
+
 @pytest.mark.parametrize(("correction", "exception"), [("1", TypeError), (None, TypeError), (float("nan"), ValueError)])
 def test_bad_correction(xp, correction, exception):
     refuses(exception, "correction is", mean_var, ones(xp, 3), correction=correction)
@@ -493,7 +564,8 @@ def test_shapes_of_the_wrappers(xp):
     x, out = ones(xp, 2, 6, 5), float_out(xp, 2, 6, 5)
     for shape in (6, (6, 4), (5, 6), (1, 2, 6, 5), ()):
         refuses(ValueError, "normalized_shape is", layer_norm, x, shape, out=out)
-    refuses(TypeError, "normalized_shape is 5.0", layer_norm, x, (5.0,), out=out)
+    for shape in ((5.0,), 5.0, {5}, b"\5", None):
+        refuses(TypeError, "normalized_shape is must be an integer", layer_norm, x, shape, out=out)
     refuses(ValueError, "weight has shape (6,); must have shape (5,)", layer_norm, x, 5, ones(xp, 6), out=out)
     refuses(ValueError, "bias has shape (1,); must have shape (5,)", layer_norm, x, 5, None, ones(xp, 1), out=out)
     for groups in (0, -1, 4, 12):

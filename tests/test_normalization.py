@@ -27,6 +27,7 @@ from reference import (
     random,
 )
 
+from cudml.cpu.activations import activate
 from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
 from cudml.plan.activation import PARAMETERS, Activation
 
@@ -277,6 +278,17 @@ def test_constant_groups_give_exactly_zero(xp, dtype, constant, shape):
     assert not xp.to_numpy(mean_variance_normalization(x, axes=1)).astype(bool).any()
     biased = mean_variance_normalization(x, 3.0, 0.5, axes=1)
     assert (xp.to_numpy(biased) == 0.5).all()
+    mean, variance = mean_var(x, 1)
+    assert_same_bits(xp.to_numpy(mean), xp.to_numpy(x)[:, 0])
+    assert not xp.to_numpy(variance).astype(bool).any()
+
+
+@all_floats
+def test_constant_groups_of_the_largest_number(xp, dtype):
+    """Whose sum no float64 holds."""
+    largest = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120, "float32": 2.0**128 - 2.0**104}
+    x = xp.asarray(np.full((2, 40), largest.get(dtype.name, np.finfo(np.float64).max), dtype))
+    assert not xp.to_numpy(mean_variance_normalization(x, axes=1)).astype(bool).any()
     mean, variance = mean_var(x, 1)
     assert_same_bits(xp.to_numpy(mean), xp.to_numpy(x)[:, 0])
     assert not xp.to_numpy(variance).astype(bool).any()
@@ -914,6 +926,7 @@ LIMITS = {
     "shrink": (-np.inf, np.inf),
     "sigmoid": (0, 1),
     "softplus": (0, np.inf),
+    "softsign": (-1, 1),
     "tanh": (-1, 1),
     "thresholded_relu": (0, np.inf),
 }
@@ -928,6 +941,17 @@ def test_activation_of_infinity_and_huge_values(xp, name, dtype):
     assert not np.isnan([nearly_low, nearly_high]).any()
     for near, limit in ((nearly_low, low), (nearly_high, high)):
         assert near == limit or np.isinf(limit)
+
+
+def test_activations_in_float64_neither_overflow_nor_vanish_early():
+    def activated(name, x, *parameters):
+        with np.errstate(all="ignore"):  # as the backend does
+            return activate(Activation(name, parameters), np.array([x]))[0]
+
+    assert activated("celu", 2.0, 0.0) == 2
+    assert activated("sigmoid", -720.0) == pytest.approx(np.exp(-720.0), rel=1e-9)
+    assert activated("softplus", 122.0, 1e308) == 122
+    assert activated("softplus", -2.0, 3.0) == pytest.approx(np.log1p(np.exp(-6.0)) / 3)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -1009,6 +1033,8 @@ def test_batch_norm(xp, shape, dtype):
     axes = (0, *range(2, len(shape)))
     expected, bound = normalization_reference(x, axes, channels(weight, x.ndim), channels(bias, x.ndim))
     arrays = xp.asarray(x), xp.asarray(weight), xp.asarray(bias)
+    _, *statistics = batch_norm(*arrays, out=xp.asarray(x.astype(np.float64)), return_statistics=True)
+    assert [statistic.dtype for statistic in statistics] == [np.float64] * 2
     y, mean, variance = batch_norm(*arrays, return_statistics=True)
     assert_close(xp.to_numpy(y), expected, rounded(expected, bound, dtype))
     assert_same_bits(xp.to_numpy(batch_norm(*arrays)), xp.to_numpy(y))

@@ -18,7 +18,7 @@ def activate(activation: Activation, x: np.ndarray) -> np.ndarray:
 
 
 def celu(x: np.ndarray, alpha: float) -> np.ndarray:
-    return np.maximum(x, 0.0) + np.minimum(alpha * np.expm1(x / alpha), 0.0)
+    return np.where(x > 0.0, x, alpha * np.expm1(x / alpha))
 
 
 def elu(x: np.ndarray, alpha: float) -> np.ndarray:
@@ -67,15 +67,18 @@ def shrink(x: np.ndarray, bias: float, threshold: float) -> np.ndarray:
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-x))
+    decay = np.exp(-np.abs(x))
+    return np.where(x < 0.0, decay, 1.0) / (1.0 + decay)
 
 
 def softplus(x: np.ndarray, steepness: float) -> np.ndarray:
-    return np.logaddexp(0.0, steepness * x) / steepness
+    larger = np.maximum(x, 0.0) if steepness > 0.0 else np.minimum(x, 0.0)
+    return larger + np.log1p(np.exp(-np.abs(steepness * x))) / steepness
 
 
 def softsign(x: np.ndarray) -> np.ndarray:
-    return x / (1.0 + np.abs(x))
+    bounded = np.clip(x, -1e18, 1e18)  # beyond, the quotient is 1 to the last bit
+    return bounded / (1.0 + np.abs(bounded))
 
 
 def thresholded_relu(x: np.ndarray, alpha: float) -> np.ndarray:

@@ -65,10 +65,13 @@ def _rows(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 def _distances(rows: np.ndarray, correction: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(x - mean, mean, variance) of every row.
 
-    The mean of the distances from a first mean makes that mean exact: equal numbers have themselves as mean. What is
-    left is the part of the mean that float64 cannot hold, which matters where the mean is far larger than the spread.
+    A first mean comes from the distances from the first element: sums of elements might overflow. The mean of the
+    distances from that one makes it exact: equal numbers have themselves as mean. What is left is the part of the mean
+    that float64 cannot hold, which matters where the mean is far larger than the spread.
     """
-    mean = _average(rows)
+    first = rows[:, :1] if rows.shape[1] else np.zeros((len(rows), 1))
+    shift = np.where(np.isfinite(first), first, 0.0)
+    mean = shift + _average(rows - shift)
     mean = np.where(np.isfinite(mean), mean + _average(rows - mean), mean)
     distances = rows - mean
     distances -= _average(distances)
