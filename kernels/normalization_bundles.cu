@@ -182,7 +182,7 @@ struct Stages {
     template <int STAGE = 0> __device__ void add(UnitSums& sums, const Input* data) const {
         copy_async_wait<STAGES - 1 - STAGE>();
         __syncthreads();
-        const int begin = STAGE > 0 ? end_of_units(STAGE - 1) : 0, warp = static_cast<int>(threadIdx.x) / LANES;
+        const int begin = STAGE > 0 ? end_of_units(STAGE - 1) : 0, warp = warp_index();
 #pragma unroll 1
         for (int n = begin * SETS + warp; n < end_of_units(STAGE) * SETS; n += WARPS) sums.add(data, length, n);
         if constexpr (STAGE + 1 < STAGES) add<STAGE + 1>(sums, data);
@@ -238,7 +238,7 @@ normalize_bundles(const char* input, char* output, const char* scale, const char
     __syncthreads();  // by now all was read, so the output may be the input
 
 #pragma unroll 1
-    for (int group = static_cast<int>(threadIdx.x) / LANES; group < BUNDLE; group += WARPS) {
+    for (int group = warp_index(); group < BUNDLE; group += WARPS) {
         const Sums sums = unit_sums.total(group, stages.length);
         if (lane_index() > 0) continue;
         const Moments moments = moments_of(sums, Shift(data[group * RUN]).value, p);

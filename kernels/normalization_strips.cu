@@ -187,7 +187,7 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
     __shared__ Stage stages[STAGES];
     __shared__ AllKnown known;
     __shared__ Shares shares;
-    const int warp = static_cast<int>(threadIdx.x) / LANES;
+    const int warp = warp_index();
     if (threadIdx.x == LANES) {
 #pragma unroll 1
         for (int i = 0; i < STAGES; i++) open(stages[i], LOADERS * LANES, (ADDERS + NORMALIZERS) * LANES);

@@ -138,7 +138,7 @@ struct __align__(16) Found {
 __device__ void link(Found& found, const Place& place, const Tickets& tickets, Item own) {
     const Index thread = static_cast<Index>(threadIdx.x);
     if (thread < COPIES) publish(tickets.published(thread * tickets.count + place.number()), own, tickets.epoch());
-    for (int k = static_cast<int>(threadIdx.x) / LANES; k <= place.group + (PARTS > 1); k += WARPS) {
+    for (int k = warp_index(); k <= place.group + (PARTS > 1); k += WARPS) {
         if (k <= place.group) found.find_group(k, place, tickets, own);
         else found.find_parts(place, tickets, own);
     }
@@ -166,8 +166,8 @@ scan_linked(const char* input, char* output, const char* offsets, Word* control,
     __syncthreads();
     const Tickets tickets = {control, first, static_cast<Index>(gridDim.x)};
     const Place place(static_cast<int>(tickets.of_block()), g);
-    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    const int first_row = threadIdx.x / LANES * ROWS;
+    RowBuffer& buffer = buffers[SPREAD ? warp_index() : 0];
+    const int first_row = warp_index() * ROWS;
     const Index begin = place.begin();
     const Line line(input, output, g, place.tile.line);
     if (SEGMENTED) mark_heads(heads, Segments(offsets, g), begin);
