@@ -48,12 +48,18 @@ constexpr int FIRST_PART = 24576;                // bytes; with 16384 2^24 float
 constexpr int PIECE = INPUT_PACKED ? CHUNK : 1;  // elements that other loaders move at a time
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? CACHE_LINE : 0);
 
-// Rows that a warp has in registers at a time. Two are scanned as fast as four, and eight added as fast as sixteen, in
-// less code; but not those that take more instructions. Nor are two scanned as fast where ordinary loads leave the
-// others less time, but eight are added faster there (2^28 int64 1.20 ms, and 1.23 with sixteen). Of rows that take
-// more registers there is room for two.
+// Rows that a warp has in registers at a time. Eight are added as fast as sixteen, in less code, unless they take more
+// instructions; where ordinary loads leave the others less time they are faster (2^28 int64 1.20 ms, and 1.23 with
+// sixteen), and with heads sixteen spill (one segment of 2^28 float32 0.580 ms in place of 0.509).
+//
+// Two are scanned as fast as four, and faster with heads, which take registers too: one segment of 2^28 float32 0.510
+// and 0.520 ms. Four are faster where rows have few elements or take more instructions, or where loads by warps leave
+// the others less time: 2^28 int64 1.020 ms and 1.037 with two, every second of 2^28 float32 0.410 and 0.424. Of rows
+// that take more registers there is room for two.
 constexpr bool SLOW_TO_ADD = SHIFTED || sizeof(Staged) == 1;
-constexpr bool SLOW_TO_SCAN = SLOW_TO_ADD || LOAD == BY_ELEMENTS || SEGMENTED || WIDENED;
+constexpr bool SMALL_HEADED = SEGMENTED && sizeof(Accumulator) <= 4;
+constexpr bool QUICK_TO_SCAN = BULK ? sizeof(Staged) <= 4 : LOAD == BY_COPIES && SMALL_HEADED;
+constexpr bool SLOW_TO_SCAN = SLOW_TO_ADD || WIDENED || !QUICK_TO_SCAN;
 constexpr int ADDED_AT_ONCE = SLOW_TO_ADD ? 16 : 8;
 constexpr bool SPREAD = !OUTPUT_PACKED && !WIDENED;  // rows leave through shared memory
 constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && !BY_LINES && (WIDENED || sizeof(Accumulator) * CHUNK <= 32) ? 4 : 2;
@@ -615,7 +621,7 @@ scan_stream(const char* input, char* output, const char* offsets, Word* control,
     prefetch_first_tile(input, g);
     open_gates(stages, sampled);
     await_launch_ahead();
-    const int warp = static_cast<int>(threadIdx.x) / LANES;
+    const int warp = warp_index();
     if (threadIdx.x == 0) first = Tickets::take_first(control);
     __syncthreads();
 

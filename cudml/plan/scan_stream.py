@@ -12,19 +12,20 @@ from cudml.plan.plan import Launch, Plan, Pointer, Scratch, constants_of
 from cudml.plan.scan_work import TILE_ROWS, Constants, Work, is_dense, scratch_bytes
 from cudml.plan.spec import Scan, SegmentedScan
 
-#: Adders and scanners. At 2^28 float32 all of 2, 4 and 8 adders with 8
-#: and 16 scanners reach 96 to 97 % of copy speed on an H200; where elements take more arithmetic, more are faster: 2^29
-#: float16 reaches 86 % with 4 and 8, 97 % with 8 and 16; segments of 16 float32 82 % with 8 and 8, 89 % with 8 and 16.
-#: Folders of large segmented items need more registers than so many warps leave them: 2^27 int64 in segments of 256
-#: take 0.63 ms with 4 and 8, and 0.90 ms with 8 and 16; by loaders of compute capability 7.5 0.80 ms with 2 and 4, and
-#: 1.05 ms with 8 and 8. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 %
-#: with 8 and 16 scanners, int32 the same with both. Three lines of 67108865 float32, which begin at any address, take
-#: 0.458 and 0.418 ms.
+#: Adders and scanners. At 2^28 float32 all of 2, 4 and 8 adders with 8 and 16 scanners reach 96 to 97 % of copy speed
+#: on an H200; where elements take more arithmetic, more are faster: 2^29 float16 reaches 86 % with 4 and 8, 97 % with 8
+#: and 16. Of integers that are summed in more bytes than they are stored in, int8 reaches 88 and 90 % with 8 and 16
+#: scanners, int32 the same with both. Three lines of 67108865 float32, which begin at any address, take 0.458 and 0.418
+#: ms. Of 2^29 float16 in segments of 256 and 16, 4 adders and 16 scanners take 0.569 and 0.692 ms, 8 and 16 0.587 and
+#: 0.679; of 2^27 int32 0.419 and 0.442 ms, 4 and 8 0.437 and 0.448; float32 takes as long with 4 and 8 adders. Folders
+#: of other segmented items of 8 bytes, and rows of smaller elements in such, need more registers than so many warps
+#: leave them: 2^27 int64 in segments of 256 take 0.570 ms with 4 and 8, 0.599 with 4 and 16; by loaders of compute
+#: capability 7.5 0.80 ms with 2 and 4, and 1.05 ms with 8 and 8.
 _HANDS = {
     "plain": (4, 8),
     "shifted": (4, 16),
     "halves": (8, 16),
-    "segments": (8, 16),
+    "segments": (4, 16),
     "large segments": (4, 8),
     "segments by loaders": (8, 8),
     "large segments by loaders": (2, 4),
@@ -37,8 +38,8 @@ _LARGE_BYTES = 8
 #: so. Three lines of 67108865 float64 take 0.948 ms without this and 0.842 ms with it.
 _BY_LINES = ("shifted", "halves", "widened")
 
-#: Offsets take a marker longer to look at than a tile takes to pass. In bulk, 3 to 5 are as fast where segments have 16
-#: elements, and 2 are too few.
+#: Offsets take a marker longer to look at than a tile takes to pass. In bulk, 3 cost half a point, and 2 a point; of
+#: 2^24 float32 5 points.
 _MARKERS = {IN_BULK: 4, BY_COPIES: 6, BY_ELEMENTS: 5}
 
 #: Offsets that a search among all of them begins with. 512 and 2048 are as fast where segments have 256 elements; where
@@ -212,8 +213,8 @@ def _is_parted(case: _Case) -> bool:
 def _kind_of_hands(case: _Case) -> str:
     value = case.spec.dtype
     if case.work.segmented:
-        large = "large " if accumulator_bytes(value) >= _LARGE_BYTES else ""
-        return large + ("segments" if case.load == IN_BULK else "segments by loaders")
+        large = accumulator_bytes(value) >= _LARGE_BYTES and not (case.load == IN_BULK and case.staged == 4)
+        return ("large " if large else "") + ("segments" if case.load == IN_BULK else "segments by loaders")
     if case.load != IN_BULK:  # ordinary loaders leave no room for more
         return "plain"
     if value.name in _HALVES:
