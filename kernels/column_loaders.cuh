@@ -107,8 +107,8 @@ __device__ void copy_box(const Work& work, const Unit& unit, char* data, int thr
     }
 }
 
-// Shifted rows: in aligned pieces of 16 bytes, of which the first and the last may hold elements of other strips too;
-// where there is no other, and where a column ends, by elements. Rows lie as far apart in memory as in a stage but for
+// Shifted rows: in aligned pieces of 16 bytes, of which the first and the last may hold elements of other strips too,
+// or what lies between rows. Rows lie as far apart in memory as in a stage but for
 // multiples of 16 bytes, so that what is aligned there is aligned here, and no two rows share a piece. A thread has the
 // same piece in rows that are shifted by the same bytes: in every so many from `first` on.
 //
@@ -126,15 +126,13 @@ __device__ void copy_pieces(const Work& work, const Unit& unit, char* data, int 
     char* to = data + first * PITCH + place;
     from += place;
     const int begin = place < 0 ? -place : 0, end = up_to(bytes - place, 16);
-    const bool whole = (begin == 0 || !unit.first) && (end == 16 || !unit.last);
-    if (whole && unit.count == STEPS) {
+    if (unit.count == STEPS && (end == 16 || !unit.last)) {
 #pragma unroll 8
         for (int i = 0; i < STEPS; i += DOWN) copy_async_around<EVICTION>(to + i * PITCH, from + i * step, begin, end);
     } else {
 #pragma unroll 1  // as in copy_box
         for (int i = 0; i < unit.count - first; i += DOWN) {
-#pragma unroll 1
-            for (int b = begin; b < end; b += SIZE) copy_async<SIZE>(to + i * PITCH + b, from + i * step + b);
+            copy_async_until(to + i * PITCH, from + i * step, begin, end);
         }
     }
 }

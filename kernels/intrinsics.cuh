@@ -390,7 +390,8 @@ template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_beside(void*
     COPY_16(".L2::128B")
 }
 
-// The same where only those from `begin` to before `end` are wanted: the others may be written by somebody meanwhile.
+// The same where only those from `begin` to before `end` are wanted. The others may be anything that can be read, and
+// written by somebody meanwhile. What lies before can be: allocations begin at multiples of 256 bytes.
 template <Eviction HOW = EVICT_NORMALLY>
 __device__ void copy_async_around(void* shared, const void* global, int, int) {
     copy_async_beside<HOW>(shared, global);
@@ -407,6 +408,14 @@ template <Eviction HOW = EVICT_NORMALLY> __device__ void copy_async_among(void* 
 __device__ inline void copy_async_amid(void* shared, const void* global, int, int) { copy_async_among(shared, global); }
 
 #undef COPY_16
+
+// The first `end` of 16 bytes, of which those from `begin` on are wanted; and 0 in place of what lies behind, which is
+// not read.
+__device__ inline void copy_async_until(void* shared, const void* global, int, int end) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+                 "l"(__cvta_generic_to_global(global)), "r"(end)
+                 : "memory");
+}
 
 // Waits for all copies that this thread has begun.
 __device__ inline void copy_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }

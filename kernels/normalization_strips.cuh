@@ -107,7 +107,7 @@ struct Piece {
     const Turn<>& turn;
     Arrays first;     // its groups: of the first column
     int width;        // columns
-    bool is_first, is_last;  // whether rows begin and end in the strip
+    bool is_last;     // rows end in the strip
     Slot slot;
     Known& known;
     int use;  // of what is known
@@ -117,8 +117,7 @@ struct Piece {
         const Index strip = strip_of(work.cut, turn.bundle);
         first = work.group(strip);
         width = work.width(strip);
-        const Index number = strip % work.cut.across;
-        is_first = number == 0, is_last = number + 1 == work.cut.across;
+        is_last = strip % work.cut.across == work.cut.across - 1;
     }
 
     // Of columns that do not exist the last one.

@@ -46,9 +46,9 @@ __device__ void copy_rows(const Work& work, const Piece& piece, const Unit& unit
     }
 }
 
-// Shifted rows, in aligned pieces of 16 bytes, of which the first and the last may hold elements of other strips too;
-// where there is no other, and where a column ends, by elements. A thread has the same piece in rows that are shifted
-// by the same bytes: in every DOWN-th from `step` on.
+// Shifted rows, in aligned pieces of 16 bytes, of which the first and the last may hold elements of other strips too,
+// or what lies between rows. A thread has the same piece in rows that are shifted by the same bytes: in every DOWN-th
+// from `step` on.
 template <int DOWN>
 __device__ void copy_shifted(const Piece& piece, int rows, const char* row, const Staged& staged, Index apart, int step,
                              int number) {
@@ -58,7 +58,7 @@ __device__ void copy_shifted(const Piece& piece, int rows, const char* row, cons
     const int begin = place < 0 ? -place : 0, end = up_to(piece.width * SIZE - place, 16);
     if (end == 0) return;
     const char* from = row + place;
-    if ((begin == 0 || !piece.is_first) && (end == 16 || !piece.is_last) && rows == STEPS) {
+    if (rows == STEPS && (end == 16 || !piece.is_last)) {
 #pragma unroll 8
         for (int i = 0; i < STEPS; i += DOWN) {
             copy_async_amid(staged.row(step + i) + place, from + i * apart, begin, end);
@@ -66,10 +66,7 @@ __device__ void copy_shifted(const Piece& piece, int rows, const char* row, cons
     } else {
 #pragma unroll 1
         for (int i = 0; i < rows - step; i += DOWN) {
-#pragma unroll 1
-            for (int b = begin; b < end; b += SIZE) {
-                copy_async<SIZE>(staged.row(step + i) + place + b, from + i * apart + b);
-            }
+            copy_async_until(staged.row(step + i) + place, from + i * apart, begin, end);
         }
     }
 }

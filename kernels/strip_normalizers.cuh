@@ -3,6 +3,7 @@
 // Constants that the plan sets, beside those of normalization_strips.cuh:
 //     OUTPUT_PACKED                 the outputs of VECTOR columns lie dense and aligned, or those of a chunk of steps
 //                                   where the output is turned
+//     UNIT_PARTS                    of a unit that are stored one after the other
 //     SCALE_ACROSS, BIAS_ACROSS     0: the same for the VECTOR columns, 1: of each its own
 #pragma once
 
@@ -14,11 +15,13 @@ using Elements = Pack<Input, VECTOR>;
 // columns. Where the output is turned, 8 lanes have chunks of steps side by side, so that they store 128 bytes at a
 // time, by 4 that have chunks of columns; and normalizers share the columns in SETS, each of which has all steps.
 constexpr int ROWS = STEPS * COLUMNS / (NORMALIZERS * LANES * VECTOR);  // of a lane
+constexpr int PART_ROWS = ROWS / UNIT_PARTS;
 constexpr int TOGETHER = INPUT_TURNED || OUTPUT_TURNED ? CHUNK : 1;
 constexpr int SETS = OUTPUT_TURNED ? COLUMNS / (4 * CHUNK) : 1, OF_SET = NORMALIZERS / SETS;
 constexpr int OPERAND_ROWS = HAS_SCALE == OF_ELEMENTS || HAS_BIAS == OF_ELEMENTS ? ROWS : 1;
 
 static_assert(NORMALIZERS % SETS == 0 && ROWS % TOGETHER == 0, "all normalizers have as much of all units");
+static_assert(PART_ROWS % TOGETHER == 0 && (UNIT_PARTS == 1 || OPERAND_ROWS == 1), "parts are alike");
 static_assert(!OUTPUT_TURNED || VECTOR == CHUNK, "a lane has squares");
 
 __device__ int step_of(int row, int normalizer) {
@@ -192,15 +195,24 @@ struct HeldUnit {
         else store_rows(work, unit, normalizer, columns, count);
     }
 
+    // Part after part by the same code.
     __device__ void store_rows(const Work& work, const Unit& unit, int normalizer, const Columns& columns,
                                int count) const {
         char* to = columns.first.output + row_offset<OF_OUTPUT>(work.g, unit, step_of(0, normalizer));
+        HeldUnit left = *this;
+#pragma unroll 1
+        for (int done = 0; done < ROWS; done += PART_ROWS) {
 #pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            const int step = step_of(k, normalizer), more = step_of(k + 1, normalizer) - step;
-            if (step < count) normalize_row(work, row[k], columns.normal, columns.operands[k % OPERAND_ROWS], to);
-            if constexpr (EVEN_ROWS) to += more * work.g.reduced.stride[OF_OUTPUT][REDUCED_RANK - 1];
-            else to = columns.first.output + row_offset<OF_OUTPUT>(work.g, unit, step + more);
+            for (int k = 0; k < PART_ROWS; k++) {
+                const int step = step_of(done, 0) + step_of(k, normalizer);
+                const int more = step_of(k + 1, normalizer) - step_of(k, normalizer);
+                const RowOperands& operands = columns.operands[k % OPERAND_ROWS];
+                if (step < count) normalize_row(work, left.row[k], columns.normal, operands, to);
+                if constexpr (EVEN_ROWS) to += more * work.g.reduced.stride[OF_OUTPUT][REDUCED_RANK - 1];
+                else to = columns.first.output + row_offset<OF_OUTPUT>(work.g, unit, step + more);
+            }
+#pragma unroll
+            for (int k = PART_ROWS; k < ROWS; k++) left.row[k - PART_ROWS] = left.row[k];
         }
     }
 

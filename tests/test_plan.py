@@ -247,19 +247,22 @@ def test_many_short_lines_need_no_64_bits():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "capability", "hands"),
+    ("dtype", "value", "capability", "hands"),
     [
-        ("float32", (9, 0), ("8", "16")),
-        ("int64", (9, 0), ("4", "8")),
-        ("complex64", (9, 0), ("4", "8")),
-        ("float16", (7, 5), ("8", "8")),
-        ("float64", (7, 5), ("2", "4")),
+        ("float32", "float32", (9, 0), ("4", "16")),
+        ("int32", "int64", (9, 0), ("4", "16")),
+        ("int8", "int64", (9, 0), ("4", "8")),
+        ("int64", "int64", (9, 0), ("4", "8")),
+        ("complex64", "complex64", (9, 0), ("4", "8")),
+        ("float16", "float16", (7, 5), ("8", "8")),
+        ("int32", "int64", (8, 0), ("2", "4")),
+        ("float64", "float64", (7, 5), ("2", "4")),
     ],
 )
-def test_folders_of_large_items_with_heads_have_registers(dtype, capability, hands):
-    line, offsets = layout((10**7,), dtype), layout((4,), "int64")
-    arrays = {"input": line, "output": line, "offsets": offsets}
-    plan = make_plan(SegmentedScan("sum", line.dtype), arrays, H200._replace(compute_capability=capability))
+def test_folders_of_large_items_with_heads_have_registers(dtype, value, capability, hands):
+    line, output, offsets = layout((10**7,), dtype), layout((10**7,), value), layout((4,), "int64")
+    arrays = {"input": line, "output": output, "offsets": offsets}
+    plan = make_plan(SegmentedScan("sum", output.dtype), arrays, H200._replace(compute_capability=capability))
     assert (constants(plan)["ADDERS"], constants(plan)["SCANNERS"]) == hands
 
 
@@ -563,8 +566,8 @@ def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
     [
         ("padded by 32", 4, {"SHIFTED": "0", "AMONG": "1", "COPY_BYTES": "16", "LOADERS": "2"}),
         ("padded by 64", 4, {"SHIFTED": "0", "AMONG": "0", "COPY_BYTES": "16", "LOADERS": "2"}),
-        ("padded by 1", 4, {"SHIFTED": "1", "ROW_SHIFT": "4", "AMONG": "0", "LOADERS": "8"}),
-        ("padded by 3", 8, {"SHIFTED": "1", "ROW_SHIFT": "8", "AMONG": "0", "LOADERS": "8"}),
+        ("padded by 1", 4, {"SHIFTED": "1", "ROW_SHIFT": "4", "AMONG": "0", "LOADERS": "2"}),
+        ("padded by 3", 8, {"SHIFTED": "1", "ROW_SHIFT": "8", "AMONG": "0", "LOADERS": "2"}),
         ("every second", 4, {"SHIFTED": "0", "AMONG": "0", "COPY_BYTES": "4", "LOADERS": "8"}),
     ],
 )

@@ -29,16 +29,19 @@ _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 #: Chunks that an adder adds up side by side, at the most.
 _MOST_CHUNKS = 8
 
-#: Loaders that copy single elements, or rows that begin anywhere: every second of (4096, 65536) floats takes 0.437 ms,
-#: and 0.452 with 4; (64, 256, 128, 128) over 0, 2 in rows padded by one 0.839 ms, and 0.960 with 4.
+#: Loaders that copy single elements: every second of (4096, 65536) floats takes 0.437 ms, and 0.452 with 4.
 _MANY_COPIERS = 8
 
 #: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
 #: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
 #: 0.565, 0.575 and 0.582. (65536, 4096) take 0.604 ms with 5 or 6, 0.611 with 4 and 0.615 with 3; transposed 0.662 with
-#: 5, 0.673 with 4 and 1.27 with 6. Halves lose, whose normalizers are busy all the time, and rows that begin anywhere,
-#: whose many loaders leave few registers.
+#: 5, 0.673 with 4 and 1.27 with 6. Halves lose, whose normalizers are busy all the time.
 _HELD, _HELD_OF_ROWS, _HELD_OF_LARGE = 1, 2, 5
+
+#: Parts of a unit that are stored by the same code: of such large pieces, and of floats whose scale and bias are the
+#: same across the strip. Transposed (65536, 4096) floats over 0 take 0.614 ms with 2, 0.627 with 1 and 0.629 with 4,
+#: (64, 256, 128, 128) over 0, 2 0.561 and 0.564; others lose up to a point.
+_PARTS_OF_UNIT = 2
 
 #: The last takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
 _SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
@@ -156,7 +159,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         piece=strips.piece,
         stages=strips.stages,
         held=held,
-        loaders=_COPIERS if access.copy_bytes == VECTOR_BYTES and not access.shifted else _MANY_COPIERS,
+        loaders=_COPIERS if access.copy_bytes == VECTOR_BYTES else _MANY_COPIERS,
         adders=max(_ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
@@ -169,6 +172,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "OTHER_REGISTERS": _OTHER_REGISTERS if takes_registers else 0,
         "ADDER_SETS": _adder_sets(groups, access, strips, ring.adders),
         "VECTOR": vector,
+        "UNIT_PARTS": _PARTS_OF_UNIT if takes_registers or _are_simple_floats(groups, access) else 1,
         "STEPS": strips.steps,
         "EVEN_ROWS": _even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < ring.teams(strips.cut, device) <= strips.cut.across,
@@ -191,9 +195,19 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
 def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
     """Whether the columns of a strip are halves that ask for more normalizers."""
     size = groups.source.dtype.itemsize
-    shared = not (groups.differs_across("scale") or groups.differs_across("bias"))
-    easy = access.output_turned or (shared and strips.columns * size == _STRIP_BYTES[0] and not access.input_turned)
-    return size == 2 and not easy
+    wide = strips.columns * size == _STRIP_BYTES[0] and not access.input_turned
+    return size == 2 and not (access.output_turned or (wide and _share_operands(groups)))
+
+
+def _are_simple_floats(groups: Groups, access: Access) -> bool:
+    """Whether two parts of a unit are stored faster than all of it."""
+    share = _share_operands(groups) and not groups.has_own_operands
+    return groups.source.dtype.itemsize >= 4 and share and not access.is_turned
+
+
+def _share_operands(groups: Groups) -> bool:
+    """Whether the columns of a row have the same scale and bias."""
+    return not (groups.differs_across("scale") or groups.differs_across("bias"))
 
 
 def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> int:
@@ -205,7 +219,7 @@ def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> 
 
 def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> int:
     """Units that normalizers hold: several, where registers are enough for that."""
-    usual = access.copy_bytes == VECTOR_BYTES and not access.shifted and not access.output_turned
+    usual = access.copy_bytes == VECTOR_BYTES and not access.output_turned
     if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
         return _HELD
     if 2 * strips.piece > strips.stages:

@@ -97,11 +97,15 @@ void copy_async_beside(void* shared, const void* global, cuda_on_cpu::Where wher
 template <auto HOW = 0>
 void copy_async_around(void* shared, const void* global, int begin, int end,
                        cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
-    cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
+    cuda_on_cpu::copy_async_part(shared, global, begin, end, 16, where);
+}
+inline void copy_async_until(void* shared, const void* global, int begin, int end,
+                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::copy_async_part(shared, global, begin, end, end, where);
 }
 inline void copy_async_amid(void* shared, const void* global, int begin, int end,
                             cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
-    cuda_on_cpu::copy_async_around(shared, global, begin, end, where);
+    cuda_on_cpu::copy_async_part(shared, global, begin, end, 16, where);
 }
 template <auto HOW = 0>
 void copy_async_among(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {

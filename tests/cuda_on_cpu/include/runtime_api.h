@@ -72,7 +72,7 @@ void fence(Scope, Where);
 void sleep(Where);
 
 void copy_async(void* shared, const void* global, unsigned bytes, Where);
-void copy_async_around(void* shared, const void* global, int begin, int end, Where);
+void copy_async_part(void* shared, const void* global, int begin, int end, int touched, Where);
 void commit_copies(Where);
 void wait_for_copies(unsigned groups_left, Where);
 

@@ -107,13 +107,16 @@ void copy_async(void* shared, const void* global, unsigned bytes, Where where) {
     begin_load(thread, static_cast<char*>(shared), static_cast<const char*>(global), bytes, where);
 }
 
-// Moves nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it.
-void copy_async_around(void* shared, const void* global, int begin, int end, Where where) {
-    Thread& thread = enter("copy_async_around", where);
+// Moves nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it. What lies before
+// may belong to nobody, but for it a GPU has memory too; what lies behind up to `touched` has to be somebody's.
+void copy_async_part(void* shared, const void* global, int begin, int end, int touched, Where where) {
+    Thread& thread = enter("copy_async_part", where);
     demand_shared(*thread.block, thread.doing, shared, 16);
     demand_global(*thread.block, thread.doing, global);
     demand_aligned(thread.doing, shared, global, 16);
-    if constexpr (CHECKING) checker::demand_inside(global, 16, where);
+    if constexpr (CHECKING) {
+        checker::demand_inside(static_cast<const char*>(global) + begin, static_cast<size_t>(touched - begin), where);
+    }
     begin_load(thread, static_cast<char*>(shared) + begin, static_cast<const char*>(global) + begin,
                static_cast<unsigned>(end - begin), where);
 }
