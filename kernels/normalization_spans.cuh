@@ -147,6 +147,8 @@ template <typename Items> struct RowsOfWarp<0, Items> {  // of which nothing is 
 
 constexpr int WARPS_OF_ROWS = INPUT_ROW || OUTPUT_ROW ? BLOCK / LANES : 1;
 
+static_assert(WARPS_OF_ROWS == 1 || ACROSS <= LANES, "a warp has whole rows");
+
 // Halves are rounded in pairs.
 constexpr int PAIR = VECTOR > 1 ? 2 : 1;
 

@@ -611,6 +611,7 @@ LARGE_GROUPS = [
     normalization("large groups in rounds", (1, 270_001), np.float64, (1,), out="same", device=TINY_GPU),
     normalization("large columns in rounds", (16_500, 17), np.float32, (0,), out="same", device=TINY_GPU),
     normalization("narrow columns of halves", (8200, 6), np.float16, (0,), out="same"),
+    normalization("narrow columns of more halves than lanes", (2100, 37), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
     moments("moments of large columns", (2049, 33), np.float64, 0),
 ]

@@ -181,6 +181,25 @@ def test_every_subset_of_axes(xp, axes, dtype):
     check(xp, x, axes, scale, bias)
 
 
+def check_columns(xp, rows, columns, dtype):
+    x = random(np.random.default_rng(columns), (rows, columns), dtype)
+    check(xp, x, (0,))
+    check_moments(xp, x, 0)
+
+
+@all_floats
+@pytest.mark.parametrize("columns", [17, 31, 33, 37, 45, 63, 65])
+def test_columns_of_every_width(xp, columns, dtype):
+    check_columns(xp, 2100, columns, dtype)
+
+
+@all_floats
+@pytest.mark.parametrize("columns", [17, 33, 63])
+@pytest.mark.backend("cuda", "cpu")
+def test_longer_columns_of_every_width(xp, columns, dtype):
+    check_columns(xp, 20_011, columns, dtype)
+
+
 @pytest.mark.parametrize("dtype", [BOOL, *INTEGERS], ids=str)
 def test_integers_become_float64(xp, dtype):
     x = random(np.random.default_rng(6), (6, 40), dtype)

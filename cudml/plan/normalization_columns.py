@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
@@ -225,9 +225,10 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
 
 
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
-    """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense."""
+    """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense, or have
+    more columns than a warp has lanes for."""
     layout = groups.arrays.get(name)
-    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _THREADS:
+    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.threads > _THREADS or chosen.across > LANES:
         return 0
     row = groups.count * layout.dtype.itemsize
     dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
