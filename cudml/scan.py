@@ -101,7 +101,7 @@ def cumulative_sum(
     Follows DirectML's DML_CUMULATIVE_SUMMATION_OPERATOR_DESC and numpy.cumulative_sum.
     """
     _check_initial(include_initial, exclusive)
-    return _cumulate("sum", "x", x, axis, dtype, out, reverse, exclusive, include_initial)
+    return _cumulate("sum", "x", x, axis, dtype, out, reverse, exclusive, bool(include_initial))
 
 
 def cumulative_prod(
@@ -125,7 +125,7 @@ def cumulative_prod(
     Follows DirectML's DML_CUMULATIVE_PRODUCT_OPERATOR_DESC and numpy.cumulative_prod.
     """
     _check_initial(include_initial, exclusive)
-    return _cumulate("product", "x", x, axis, dtype, out, reverse, exclusive, include_initial)
+    return _cumulate("product", "x", x, axis, dtype, out, reverse, exclusive, bool(include_initial))
 
 
 def segmented_cumsum(

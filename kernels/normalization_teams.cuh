@@ -54,10 +54,19 @@ struct Team {
     }
 
     // By one thread of each block. The first batch is that of the team's number. Tickets that an earlier launch left
-    // have a smaller epoch.
+    // have another epoch: usually a smaller one, but epochs start again some day.
     __device__ void draw_first() const {
-        if (piece == 0) atomicMax(tickets, static_cast<Word>(epoch) << 32);
+        if (piece == 0) begin_tickets();
         learn(0, number);
+    }
+
+    // By the first thread that comes.
+    __device__ void begin_tickets() const {
+        for (Word seen = load_relaxed(tickets); seen >> 32 != epoch;) {
+            const Word found = atomicCAS(tickets, seen, static_cast<Word>(epoch) << 32);
+            if (found == seen) return;
+            seen = found;
+        }
     }
 };
 

@@ -1,9 +1,9 @@
 // How the blocks of a launch share work that comes in an order: tickets, epochs and published aggregates.
 //
 // Scratch memory holds a word with the next ticket and the number of launches so far, then aggregates that blocks
-// publish for one another, 32 bits of value in each word. Every word carries the epoch of its launch: what an earlier
-// launch left is not taken for a value, and nothing has to be cleared. The block that takes the very last ticket sets
-// the first word up for the next launch.
+// publish for one another, 32 bits of value in each word. Every word carries the epoch of its launch, or has a highest
+// bit that no epoch has: what an earlier launch left, of whatever kernel, is not taken for a value, and nothing has to
+// be cleared. The block that takes the very last ticket sets the first word up for the next launch.
 //
 // Whoever waits for an aggregate waits for a smaller ticket, which a block took that runs already: so blocks need not
 // start in order, nor all at once.
@@ -20,6 +20,9 @@ template <typename Item> constexpr int words_of = (sizeof(Item) + 3) / 4;
 // Words of what memory moves at least. Aggregates of which warps read many side by side begin one behind the control
 // word.
 constexpr int SECTOR = 4;
+
+// Epochs are smaller, and start again.
+constexpr unsigned NO_EPOCH = 0x80000000u;
 
 template <typename Item> struct TicketsFor {
     Word* control;
@@ -42,7 +45,7 @@ template <typename Item> struct TicketsFor {
     // the last to take any.
     __device__ void prepare_next_launch(Index ticket, Index takers = static_cast<Index>(gridDim.x)) const {
         if (ticket != count + takers - 1) return;
-        const unsigned launches = epoch() == 0xffffffffu ? 0 : epoch();
+        const unsigned launches = epoch() == NO_EPOCH - 1 ? 0 : epoch();
         store_relaxed(control, static_cast<Word>(launches) << 32);
     }
 
@@ -146,13 +149,21 @@ __device__ void await_at_once(const Word* const (&from)[COUNT], Item (&item)[COU
     }
 }
 
+// Whether the highest bit of the last of an item's four words says nothing.
+template <typename Item> constexpr bool SPARES_A_BIT = false;
+
 // Where so much is published that it would leave the cache, to be written to memory, before its place is used again. An
-// item is published in records of three words and the epoch, each in one access of 16 bytes, of which nobody sees a
-// part, and with a word of its own for what is left. Records of neighbouring items lie side by side, and so do these
-// words.
+// item is published in records, each in one access of 16 bytes, of which nobody sees a part, and with a word of its own
+// for what is left. A record has two words and the epoch of each, or if there is a bit to spare three and one epoch:
+// the bit tells the other 64 bits from an epoch. Records of neighbouring items lie side by side, and so do the words
+// that are left.
 template <typename Item> struct Records {
-    static constexpr int RECORDS = words_of<Item> / 3, LEFT = words_of<Item> % 3, ROOM = 2 * RECORDS + LEFT;
-    static_assert(LEFT <= 1, "one word");
+    static constexpr bool HAS_SPARE = SPARES_A_BIT<Item>;
+    static constexpr int RECORDS = HAS_SPARE ? 1 : words_of<Item> / 2, LEFT = HAS_SPARE ? 1 : words_of<Item> % 2;
+    static constexpr int ROOM = 2 * RECORDS + LEFT;
+    static_assert(!HAS_SPARE || words_of<Item> == 4, "three words and one that is left");
+
+    static constexpr int LAST = words_of<Item> - 1;
 
     Word* words;
     Index count;  // items, each of which takes ROOM words
@@ -166,10 +177,10 @@ template <typename Item> struct Records {
         of.item = item;
 #pragma unroll
         for (int r = 0; r < RECORDS; r++) {
-            const Word second = static_cast<Word>(of.word[3 * r + 2]) << 32 | of.word[3 * r + 1];
-            store_relaxed_whole_kept(record(number, r), upper | of.word[3 * r], second);
+            const Word other = HAS_SPARE ? static_cast<Word>(of.word[LAST] | NO_EPOCH) << 32 : upper;
+            store_relaxed_whole_kept(record(number, r), upper | of.word[2 * r], other | of.word[2 * r + 1]);
         }
-        if constexpr (LEFT) store_relaxed_kept(left(number), upper | of.word[3 * RECORDS]);
+        if constexpr (LEFT) store_relaxed_kept(left(number), upper | of.word[2 * RECORDS]);
     }
 
     // What somebody has seen of an item; at first nothing, which is of no epoch.
@@ -193,11 +204,11 @@ template <typename Item> struct Records {
             ItemWords<Item> of;
 #pragma unroll
             for (int r = 0; r < RECORDS; r++) {
-                of.word[3 * r] = static_cast<unsigned>(record[r][0]);
-                of.word[3 * r + 1] = static_cast<unsigned>(record[r][1]);
-                of.word[3 * r + 2] = static_cast<unsigned>(record[r][1] >> 32);
+                of.word[2 * r] = static_cast<unsigned>(record[r][0]);
+                of.word[2 * r + 1] = static_cast<unsigned>(record[r][1]);
             }
-            if constexpr (LEFT) of.word[3 * RECORDS] = static_cast<unsigned>(left);
+            if constexpr (LEFT) of.word[2 * RECORDS] = static_cast<unsigned>(left);
+            if constexpr (HAS_SPARE) of.word[LAST] = static_cast<unsigned>(record[0][1] >> 32) & ~NO_EPOCH;
             return of.item;
         }
     };
@@ -227,7 +238,7 @@ __device__ inline unsigned begin_launch(Word* control, Index most_turns) {
     if (threadIdx.x == 0) {
         const Word first = atomicAdd(control, Word(1));
         const unsigned launches = static_cast<unsigned>(first >> 32), turns = static_cast<unsigned>(most_turns);
-        const unsigned last = launches > 0xffffffffu - 2 * turns ? 0 : launches + turns;
+        const unsigned last = launches >= NO_EPOCH - 2 * turns ? 0 : launches + turns;
         if (static_cast<unsigned>(first) == gridDim.x - 1) store_relaxed(control, static_cast<Word>(last) << 32);
         epoch = launches + 1;
     }

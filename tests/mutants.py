@@ -228,7 +228,7 @@ MUTANTS = [
     Mutant("first element stored before others read it", "normalization_ring.cuh", "stream in place", CHECKING,
            "if ([-in_place-]{+false+}) fence_dependents();"),
     Mutant("tickets of teams of the launch before", "normalization_teams.cuh", "stream that teams draw", ALL,
-           "[-if (piece == 0) atomicMax(tickets, static_cast<Word>(epoch) << 32);-]"),
+           "[-if (piece == 0) begin_tickets();-]"),
     Mutant("batch worked on before it is known", "normalization_teams.cuh", "stream that teams draw", ALL,
            "[-batch.known.wait(number / BATCH / KNOWN);-]"),
     Mutant("one lane publishes what others saw", "normalization_strips.cu", "strips in place", CHECKING,

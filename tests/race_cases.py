@@ -541,6 +541,24 @@ def layer_norm_of_transposed(
     return Call(name, compute, lambda: (normalized(x.T, (1,)) * scale + bias,), TOLERANCE[np.float32], device)
 
 
+def scaled(
+    name: str,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    of: tuple[int, ...],
+    device: DeviceProperties,
+    out: str = "contiguous",
+) -> Call:
+    """With a scale and a bias of this shape."""
+    x, scale, bias = floats(shape, np.float32), floats(of, np.float32, 1), floats(of, np.float32, 2)
+
+    def compute(make: AsArray) -> Any:
+        target = laid_out(make, np.zeros_like(x), out)
+        return mean_variance_normalization(make(x), make(scale), make(bias), axes=axes, out=target)
+
+    return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), TOLERANCE[np.float32], device)
+
+
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
     x = floats(shape, np.float32)
     return Call(
@@ -621,6 +639,7 @@ STREAMS = [
     normalization("stream of doubles", (5, 9000), np.float64, (1,)),
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
+    scaled("stream whose last pieces lack whole units", (3, 69_632), (1,), (69_632,), TEAMS_GPU),
     normalization("stream that teams draw", (68, 14_300), np.float64, (1,), device=TEAMS_GPU, again=True),
     normalization("stream round a small ring", (12, 20_001), np.float32, (1,), device=TIGHT_GPU),
     normalization("stream of halves round a small ring", (12, 40_001), np.float16, (1,), device=TIGHT_GPU),
@@ -652,6 +671,9 @@ STRIPS = [
     normalization("narrow strips of halves", (2100, 64), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
     normalization("strips over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=STRIPS_GPU),
+    scaled("strips scaled by outer rows", (20, 2, 55, 64), (0, 2), (20, 1, 1, 1), STRIPS_GPU),
+    scaled("strips scaled by inner rows", (20, 2, 55, 64), (0, 2), (1, 1, 55, 1), STRIPS_GPU),
+    scaled("strips of a turned input scaled by chunks", (20, 68, 256), (0, 2), (20, 1, 1), STRIPS_GPU, "rolled axes"),
     normalization("strips of every second step", (1100, 2, 36), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips of shifted rows", (1100, 200), np.float32, (0,), "padded lines", device=STRIPS_GPU),
     normalization("strips of shifted rows in place", (1100, 68), np.float32, (0,), "padded lines", "same", STRIPS_GPU),

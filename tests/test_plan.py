@@ -1013,3 +1013,19 @@ def test_a_struct_is_packed_as_its_members():
 def test_plans_are_equal_for_equal_calls_and_hashable():
     assert scan((5, 6)) == scan((5, 6))
     assert len({scan((5, 6)), scan((5, 6)), scan((5, 6), reverse=True)}) == 2
+
+
+def test_bytes_whose_rows_take_much_more_as_doubles_are_no_narrow_rows():
+    source, output = layout((6497, 8), "uint8"), layout((6497, 8), "float64")
+    arrays = {"input": source, "output": output}
+    plan = make_plan(Normalization((0,)), arrays, H200._replace(compute_capability=(8, 0)))
+    assert (constants(plan)["INPUT_ROW"], constants(plan)["OUTPUT_ROW"]) == ("8", "0")
+
+
+def test_strips_in_step_are_of_whole_packs():
+    def kernel(columns):
+        padded = ArrayLayout((256, columns), (1048576 * 8, 8), np.dtype("float64"), 16)
+        return kernels(make_plan(Scan("sum", padded.dtype, 0), {"input": padded, "output": padded}))
+
+    assert kernel(1048576) == ["scan_columns_in_step"]
+    assert kernel(1048575) != ["scan_columns_in_step"]

@@ -707,3 +707,10 @@ def test_segments_in_place_are_reproducible(xp, reverse, exclusive):
         array = xp.asarray(values)
         segmented_cumsum(array, offsets, out=array, **options)
         assert_same_bits(xp.to_numpy(array), expected)
+
+
+def test_any_truth_value_asks_for_the_initial_value(xp):
+    a = np.arange(5)
+    for truth in (2, "yes", np.True_):
+        assert xp.to_numpy(cumulative_sum(xp.asarray(a), include_initial=truth)).tolist() == [0, 0, 1, 3, 6, 10]
+    assert xp.to_numpy(cumulative_sum(xp.asarray(a), include_initial=None)).tolist() == [0, 1, 3, 6, 10]

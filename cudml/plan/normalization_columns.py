@@ -57,6 +57,9 @@ _FEW_BLOCKS = {True: 3.5, False: 1.5}
 #: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
 _NARROW_ROW_BYTES = 128
 
+#: What all warps of a block have of them at the most, in static shared memory, of which there are 48 KiB.
+_NARROW_ROWS_BYTES = 36 << 10
+
 
 class Columns(NamedTuple):
     """How columns are shared out: the constants of kernels/normalization_columns.cu."""
@@ -233,7 +236,10 @@ def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
     row = groups.count * layout.dtype.itemsize
     dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
     aligned = layout.alignment % VECTOR_BYTES == 0 and chosen.steps * row % VECTOR_BYTES == 0
-    return row if dense and aligned and row < _NARROW_ROW_BYTES and groups.count <= chosen.width else 0
+    narrow = row < _NARROW_ROW_BYTES and groups.count <= chosen.width
+    of_span = chosen.steps * row + math.ceil(row / VECTOR_BYTES) * VECTOR_BYTES
+    fits = chosen.threads // chosen.across * of_span <= _NARROW_ROWS_BYTES
+    return row if dense and aligned and narrow and fits else 0
 
 
 def _span(nbytes: int, vector: int, chunk: int) -> int:

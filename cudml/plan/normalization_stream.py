@@ -79,7 +79,8 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         return None
     pieces = math.ceil(cut.units / ring.piece)
     folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
-    ends = 2 if groups.length % groups.chunk else 1 if groups.length % elements else 0
+    whole = groups.length % elements == 0 and cut.units % ring.piece == 0
+    ends = 2 if groups.length % groups.chunk else 0 if whole else 1
     constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **packed,

@@ -18,6 +18,9 @@ from cudml.plan.spec import Normalization
 #: How wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
 
+#: kernels/normalization.cuh: OF_ELEMENTS, OF_CHUNKS.
+_OF_ELEMENTS, _OF_CHUNKS = 1, 4
+
 #: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
 #: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
 #: 0, 2 take an H200 0.565 ms, and 0.596 with 8, float16s 0.295 and 0.302. But where halves have a scale or a bias for
@@ -166,13 +169,16 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         normalizers=_NORMALIZERS_OF_HALVES if _are_much_work(groups, access, strips) else _NORMALIZERS,
     )
     folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
+    operands = _operand_kinds(groups, spec)
+    in_parts = (takes_registers or _are_simple_floats(groups, access)) and _OF_ELEMENTS not in operands.values()
     constants = {
         **groups.constants(spec),
+        **operands,
         "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if takes_registers else 0,
         "OTHER_REGISTERS": _OTHER_REGISTERS if takes_registers else 0,
         "ADDER_SETS": _adder_sets(groups, access, strips, ring.adders),
         "VECTOR": vector,
-        "UNIT_PARTS": _PARTS_OF_UNIT if takes_registers or _are_simple_floats(groups, access) else 1,
+        "UNIT_PARTS": _PARTS_OF_UNIT if in_parts else 1,
         "STEPS": strips.steps,
         "EVEN_ROWS": _even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < ring.teams(strips.cut, device) <= strips.cut.across,
@@ -192,6 +198,13 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
 
 
+def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
+    """Those of scale and bias. Where the input is turned these could be one for each chunk, but here they are loaded
+    for each row."""
+    kinds = {name: kind for name, kind in groups.constants(spec).items() if name in ("HAS_SCALE", "HAS_BIAS")}
+    return {name: _OF_ELEMENTS if kind == _OF_CHUNKS else kind for name, kind in kinds.items()}
+
+
 def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
     """Whether the columns of a strip are halves that ask for more normalizers."""
     size = groups.source.dtype.itemsize
@@ -201,8 +214,7 @@ def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
 
 def _are_simple_floats(groups: Groups, access: Access) -> bool:
     """Whether two parts of a unit are stored faster than all of it."""
-    share = _share_operands(groups) and not groups.has_own_operands
-    return groups.source.dtype.itemsize >= 4 and share and not access.is_turned
+    return groups.source.dtype.itemsize >= 4 and _share_operands(groups) and not access.is_turned
 
 
 def _share_operands(groups: Groups) -> bool:

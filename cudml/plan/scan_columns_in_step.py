@@ -59,7 +59,8 @@ def strips_in_step(case: ColumnCase) -> StripsInStep | None:
         return None
     vector = VECTOR_BYTES // size
     is_kept = case.source.dtype == case.output.dtype == case.value and case.accumulator == size >= 4
-    if not (is_kept and case.packs(case.source, vector) and case.packs(case.output, vector)):
+    whole = case.inner % vector == 0
+    if not (is_kept and whole and case.packs(case.source, vector) and case.packs(case.output, vector)):
         return None
     widest = (2 if _tree_rows(work) <= _ROWS_OF_TWO_PACKS else 1) * _MOST_STEP_SCANNERS * LANES * VECTOR_BYTES
     sectors = math.ceil(work.lines * size / SECTOR_BYTES)
