@@ -9,7 +9,7 @@
 //     NUMBER     a number that is in no array
 #pragma once
 
-#include "elements.cuh"
+#include "runs.cuh"
 
 enum Access { PACKED, SHIFTED, SECOND, STRIDED, ONE, NUMBER };
 
@@ -90,26 +90,6 @@ __device__ Values<To, COUNT> converted(const Values<From, COUNT>& from) {
 template <typename T> __device__ constexpr int margin_of(int access) {
     constexpr int SIZE = sizeof(T);
     return access == SHIFTED || access == SECOND ? (3 + SIZE - 1) / SIZE : 0;
-}
-
-// Words at any address, from those that they lie in. No branch, which would hold up the loads of the next operand until
-// these are there: where the address is that of a word, the last one is loaded twice and not used.
-template <typename V> __device__ V load_shifted(const char* from) {
-    constexpr int COUNT = sizeof(V) / 4;
-    union Words {
-        V values;
-        unsigned word[COUNT];
-        __device__ Words() {}
-    } result;
-    const unsigned within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 4);
-    const unsigned* word = reinterpret_cast<const unsigned*>(from - within);
-    unsigned loaded[COUNT + 1];
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) loaded[i] = word[i];
-    loaded[COUNT] = word[within == 0 ? COUNT - 1 : COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], within * 8);
-    return result.values;
 }
 
 template <typename T, int COUNT> __device__ Values<T, COUNT> load_second(const char* from) {
