@@ -2,15 +2,17 @@
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     INPUT_PACKED, OUTPUT_PACKED, SCALE_PACKED, BIAS_PACKED   whole chunks lie dense and aligned
+//     OUTPUT_SHIFTED                  a group's elements lie side by side there, but not in whole aligned chunks
 //     ENDS            0: every chunk exists that is worked on; 1: it exists or not; 2: a part of it may
 #pragma once
 
 #include "normalization.cuh"
+#include "runs.cuh"
 
 using Chunk = Pack<Input, CHUNK>;
 using Result = Pack<Output, CHUNK>;
 
-union RowBuffer {
+union alignas(16) RowBuffer {
     Input input[ROW];
     Output output[ROW];
 };
@@ -33,18 +35,26 @@ template <int ARRAY, typename T> __device__ Index packed_offset(const Geometry& 
     else return g.reduced.offsets(number).of[ARRAY];
 }
 
-// Elements that do not exist are 0.
+// How many bytes of a chunk exist.
+template <typename T, int COUNT> __device__ int existing_bytes(Index number, Index end) {
+    return up_to(end - number, COUNT) * static_cast<int>(sizeof(T));
+}
+
+// Elements that do not exist may be anything.
 template <int ARRAY, bool ALIGNED, bool PACKED, typename T, int COUNT>
 __device__ void load_chunk(const char* from, const Geometry& g, Index number, Index end, Pack<T, COUNT>& chunk) {
-    if (PACKED && chunk_is_whole<COUNT>(number, end)) {
+    constexpr Eviction HOW = ARRAY == OF_INPUT ? EVICTION : EVICT_NORMALLY;
+    if constexpr (PACKED && ENDS == WHOLE) {
+        chunk = load_items<HOW, Pack<T, COUNT>>(from + packed_offset<ARRAY, T>(g, number));
+    } else if constexpr (PACKED && sizeof(chunk) % 4 == 0) {
         const char* place = from + packed_offset<ARRAY, T>(g, number);
-        chunk = load_items<ARRAY == OF_INPUT ? EVICTION : EVICT_NORMALLY, Pack<T, COUNT>>(place);
-        return;
-    }
+        const int nbytes = existing_bytes<T, COUNT>(number, end);
+        chunk = load_packed_run<Pack<T, COUNT>, sizeof(T), ENDS == CUT, HOW>(place, nbytes);
+    } else {
 #pragma unroll
-    for (int j = 0; j < COUNT; j++) {
-        chunk.element[j] = T();
-        if ((!PACKED || ENDS == CUT) && number + j < end) {
+        for (int j = 0; j < COUNT; j++) {
+            chunk.element[j] = T();
+            if (number + j >= end) continue;
             chunk.element[j] = load_element<T, ALIGNED>(from + g.reduced.offsets(number + j).of[ARRAY]);
         }
     }
@@ -98,16 +108,7 @@ __device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, I
     return chunk_exists(number, end) ? sums : Sums{};
 }
 
-// From every 32nd element to a chunk of neighbours, by all lanes of a warp; and back.
-__device__ void gather_chunk(RowBuffer& buffer, Chunk& chunk) {
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) buffer.input[j * LANES + lane_index()] = chunk.element[j];
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) chunk.element[j] = buffer.input[lane_index() * CHUNK + j];
-}
-
+// From a chunk of neighbours to every 32nd element, by all lanes of a warp.
 __device__ void spread_chunk(RowBuffer& buffer, Result& result) {
     __syncwarp();
 #pragma unroll
@@ -143,26 +144,17 @@ template <int ARRAY> struct Walk {
     }
 };
 
-// The row that begins with element `first`, by all lanes of a warp. Unless it is packed, the chunks hold every 32nd
-// element, until they are gathered; what does not exist may be anything.
-__device__ void load_row(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
-    if constexpr (INPUT_PACKED) {
-        load_chunk<OF_INPUT, INPUT_ALIGNED, true>(group.input, g, first + lane_index() * CHUNK, end, chunk);
-    } else {
-        Walk<OF_INPUT> walk(g, first);
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            const Index offset = chunk_exists(walk.number, end) ? walk.offset : 0;
-            chunk.element[j] = load_element<Input, INPUT_ALIGNED>(group.input + offset);
-            walk.advance();
-        }
-    }
-}
-
+// The row that begins with element `first`, by all lanes of a warp.
 __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, Index end,
                           Result& result) {
     if constexpr (OUTPUT_PACKED) {
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
+    } else if constexpr (OUTPUT_SHIFTED) {
+        constexpr int SIZE = sizeof(Output);
+        __syncwarp();
+        *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
+        __syncwarp();
+        store_run<ROW>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
     } else {
         spread_chunk(buffer, result);
         Walk<OF_OUTPUT> walk(g, first);

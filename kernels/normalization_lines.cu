@@ -2,17 +2,16 @@
 //
 // A group of up to a block is read once, and normalized from registers: by some lanes of a warp, by a warp, or by
 // several. Nothing is waited for but memory, so many small blocks do best, each thread of which loads a few chunks, all
-// of them before it uses the first. Where chunks are not dense and aligned, rows of 32 go through shared memory, so
+// of them before it uses the first. Dense chunks are loaded in words from wherever they begin, but go through shared
+// memory on their way out unless they are aligned. Where they are not dense, rows of 32 go through it both ways, so
 // that neighbouring lanes move neighbouring elements.
 //
 // Larger groups are cut into tiles and read twice: the sums of all tiles, from which the last blocks find the
 // statistics, then every tile again, from the last to the first, which the cache still holds.
 //
-// Constants that the plan sets, beside those of normalization_chunks.cuh and normalization_tiles.cuh:
-//     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
+// Constants that the plan sets, beside those of normalization_rows.cuh and normalization_tiles.cuh:
 //     LENGTH          elements of such a group; 0 otherwise
 //     GROUP_ROWS      rows of a group of a warp at the most, a power of two; 1 otherwise
-//     IN_RUNS         1: a group's input has runs that are dense, and of a chunk at least
 //     PREFETCHED      1: input is prefetched while the launch ahead ends
 //     REPEATS         1: scale and bias are the same for all groups
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
@@ -21,39 +20,11 @@
 //     ROUNDS          so many times these rows does a warp work on in a tile, a power of two
 //     TEAMS           warps with short groups in a block; 1 otherwise
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
-#include "normalization_chunks.cuh"
+#include "normalization_rows.cuh"
 #include "normalization_tiles.cuh"
 
 constexpr int BLOCK = TEAMS * WARPS * LANES;
-constexpr bool SPREAD = !INPUT_PACKED || !OUTPUT_PACKED;
-
-// Whether lanes load the elements of their chunks from one run or two, each by itself. That takes more accesses to the
-// cache than every 32nd element would, and fewer instructions, which is what counts where nothing is stored: mean and
-// variance of (64, 2048, 7, 7) over 0, 2, 3 take an H200 9.5 us, and 10.6 by every 32nd element; (256, 1024, 7, 7) 22
-// and 33.
-constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES;
-constexpr bool GATHERED = !INPUT_PACKED && !BY_CHUNKS;
-
-// The chunk that begins with element `number`; what does not exist may be anything.
-__device__ void load_from_runs(const Arrays& group, const Geometry& g, Index number, Index end, Chunk& chunk) {
-    constexpr int INNER = REDUCED_RANK - 1, SIZE = sizeof(Input);
-    const Index run = g.reduced.size[INNER], number_of_run = g.reduced.quotient(number, INNER);
-    const Index place = number - number_of_run * run, step = g.reduced.stride[OF_INPUT][0];
-    const Index offset = chunk_exists(number, end) ? number_of_run * step + place * SIZE : 0;
-    const char* const here = group.input + offset;
-    const char* const beyond = here + (step - run * SIZE);  // as seen from the next run
-#pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
-        const bool exists = ENDS != CUT || number + j < end;
-        const char* from = (j < run - place ? here : beyond) + j * SIZE;
-        chunk.element[j] = load_element<Input, INPUT_ALIGNED>(exists ? from : group.input);
-    }
-}
-
-__device__ void load_row_of_group(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
-    if constexpr (BY_CHUNKS) load_from_runs(group, g, first + lane_index() * CHUNK, end, chunk);
-    else load_row(group, g, first, end, chunk);
-}
+constexpr bool SPREAD = GATHERED || !OUTPUT_PACKED;
 
 // Of the chunk that begins with element `number`. One of so many lanes asks for the line of the cache that their chunks
 // lie in.
@@ -104,11 +75,10 @@ __device__ int place_in_row(int j) { return group_of_row() * SHORT_LENGTH + plac
 
 __device__ void load_short(const RowGroups& groups, const Geometry& g, Chunk& chunk) {
     const int number = group_of_row();
-    if constexpr (INPUT_PACKED) {
-        const char* from = groups.group(number).input;
-        load_chunk<OF_INPUT, INPUT_ALIGNED, true>(from, g, groups.begin + place_in_group(), groups.end(number), chunk);
+    if constexpr (INPUT_PACKED || INPUT_SHIFTED) {
+        load_dense(groups.group(number).input, g, groups.begin + place_in_group(), groups.end(number), chunk);
     } else if constexpr (GROUPS_OF_ROW == 1) {
-        load_row_of_group(groups.group(number), g, groups.begin, groups.end(number), chunk);
+        load_row(groups.group(number), g, groups.begin, groups.end(number), chunk);
     } else {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
@@ -149,11 +119,15 @@ __device__ void store_short(RowBuffer& buffer, const RowGroups& groups, const Ge
             if (place_in_group() + j < SHORT_LENGTH) buffer.output[place_in_row(j)] = result.element[j];
         }
         __syncwarp();
+        if constexpr (OUTPUT_SHIFTED) {
+            store_run<ROW>(groups.group(0).output, buffer.output, groups.count * SHORT_LENGTH);
+        } else {
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            const int i = j * LANES + lane_index();
-            if (!groups.has_element(i)) continue;
-            store_output(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH, buffer.output[i]);
+            for (int j = 0; j < CHUNK; j++) {
+                const int i = j * LANES + lane_index();
+                if (!groups.has_element(i)) continue;
+                store_output(groups.group(i / SHORT_LENGTH), g, i % SHORT_LENGTH, buffer.output[i]);
+            }
         }
     }
 }
@@ -271,7 +245,7 @@ struct Rows {
     __device__ void load(const Arrays& group, const Geometry& g, Index begin, Index end) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            load_row_of_group(group, g, begin + first_of_row(r), end, chunk[r]);
+            load_row(group, g, begin + first_of_row(r), end, chunk[r]);
         }
         // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384)
         // float16s take an H200 0.269 ms in place of 0.254.
@@ -394,7 +368,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
           Parameters p) {
     await_launch_ahead();
-    __shared__ RowBuffer buffers[INPUT_PACKED ? 1 : BLOCK / LANES];
+    __shared__ RowBuffer buffers[GATHERED ? BLOCK / LANES : 1];
     __shared__ __align__(16) WarpHalves warp_halves;
     const TicketsFor<Sums> tickets = take_tile(control, g.tiles);
     Work work(g, tickets.of_block());
@@ -407,7 +381,7 @@ sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, ch
     for (int round = 0; round < ROUNDS; round++) {
         Rows rows;
         rows.load(group, g, work.begin, g.length);
-        rows.gather(buffers[INPUT_PACKED ? 0 : threadIdx.x / LANES]);
+        rows.gather(buffers[GATHERED ? threadIdx.x / LANES : 0]);
         half = over_rounds.next(round, rows.sum(work.begin, g.length, shift));
         work.next_round();
     }

@@ -143,6 +143,17 @@ class Groups:
             step *= size
         return True
 
+    def is_run(self, name: str) -> bool:
+        """Whether the elements of each group lie side by side, from any one on."""
+        layout = self.arrays.get(name)
+        if not isinstance(layout, ArrayLayout) or len(self.reduced.sizes) > 1:
+            return False
+        return layout.element_aligned and self.reduced.strides[name][-1] == layout.dtype.itemsize
+
+    def end_to_end(self, name: str) -> bool:
+        """Whether each group begins where the one before ends."""
+        return len(self.kept.sizes) == 1 and self.kept.strides[name][-1] == self.length * self.reduced.strides[name][-1]
+
     def packed(self, name: str) -> bool:
         """Whether every whole chunk lies dense and aligned, so that one access moves it."""
         layout = self.arrays.get(name)

@@ -180,14 +180,16 @@ def _plan_short(
         "GROUP_ROWS": group_rows,
         "ENDS": _ends(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
     }
+    if lanes < LANES and groups.has("output"):
+        shares["OUTPUT_SHIFTED"] &= groups.end_to_end("output")
     return _one_launch("normalize_short_lines", groups, spec, shares, _WARPS_OF_SHORT_GROUPS * groups_of_warp)
 
 
 def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
     """kernels/normalization_chunks.cuh: ENDS, where so many chunks of a group or tile, and groups, are worked on."""
-    if groups.length % groups.chunk:
+    if groups.length % groups.chunk or groups.length == 0:
         return 2
-    whole = groups.length > 0 and groups.length % (chunks * groups.chunk) == 0
+    whole = groups.length % (chunks * groups.chunk) == 0
     return 0 if whole and groups.count % groups_of_block == 0 else 1
 
 
@@ -200,6 +202,8 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
     few = groups.source.size * nbytes <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
     return {
         **packed,
+        "INPUT_SHIFTED": not packed["INPUT_PACKED"] and groups.is_run("input"),
+        "OUTPUT_SHIFTED": not packed["OUTPUT_PACKED"] and groups.is_run("output"),
         "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
         "PREFETCHED": packed["INPUT_PACKED"] and few and device.begins_early,
         "LINE_LANES": LANES,

@@ -84,6 +84,21 @@ Words load_evicted_last(const Words* from) {
     return *from;
 }
 
+template <auto HOW = 0, typename Words>
+Words load_if(bool wanted, const Words* from) {
+    return wanted ? *from : Words{};
+}
+
+// Loads nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it.
+inline unsigned load_around(const unsigned* from, int begin, int end) {
+    unsigned word = begin < end ? 0xa5a5a5a5 : 0;
+    for (int i = begin; i < end && i < 4; i++) {
+        const auto byte = reinterpret_cast<const unsigned char*>(from)[i];
+        word = (word & ~(255u << 8 * i)) | (static_cast<unsigned>(byte) << 8 * i);
+    }
+    return word;
+}
+
 // cp.async: copies of a thread, in groups, from global to shared memory.
 template <int BYTES, auto HOW = 0>
 void copy_async(void* shared, const void* global, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {

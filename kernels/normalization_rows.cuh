@@ -1,0 +1,71 @@
+// How a warp loads rows of groups: 32 chunks, each lane one.
+//
+// Constants that the plan sets, beside those of normalization_chunks.cuh:
+//     INPUT_SHIFTED   1: a group's elements lie side by side, but not in whole aligned chunks
+//     IN_RUNS         1: a group's input has runs that are dense, and of a chunk at least
+//     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
+#pragma once
+
+#include "normalization_chunks.cuh"
+
+// Whether lanes load the elements of their chunks from one run or two, each by itself. That takes more accesses to the
+// cache than every 32nd element would, and fewer instructions, which is what counts where nothing is stored: mean and
+// variance of (64, 2048, 7, 7) over 0, 2, 3 take an H200 9.5 us, and 10.6 by every 32nd element; (256, 1024, 7, 7) 22
+// and 33.
+constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES;
+constexpr bool GATHERED = !INPUT_PACKED && !INPUT_SHIFTED && !BY_CHUNKS;
+
+// A chunk of a group that is packed or shifted; what does not exist may be anything.
+__device__ void load_dense(const char* group, const Geometry& g, Index number, Index end, Chunk& chunk) {
+    if constexpr (INPUT_PACKED) {
+        load_chunk<OF_INPUT, true, true>(group, g, number, end, chunk);
+    } else {
+        constexpr int SIZE = sizeof(Input);
+        chunk = load_run<Chunk, SIZE>(group + number * SIZE, existing_bytes<Input, CHUNK>(number, end));
+    }
+}
+
+// The chunk that begins with element `number`; what does not exist may be anything.
+__device__ void load_from_runs(const Arrays& group, const Geometry& g, Index number, Index end, Chunk& chunk) {
+    constexpr int INNER = REDUCED_RANK - 1, SIZE = sizeof(Input);
+    const Index run = g.reduced.size[INNER], number_of_run = g.reduced.quotient(number, INNER);
+    const Index place = number - number_of_run * run, step = g.reduced.stride[OF_INPUT][0];
+    const Index offset = chunk_exists(number, end) ? number_of_run * step + place * SIZE : 0;
+    const char* const here = group.input + offset;
+    const char* const beyond = here + (step - run * SIZE);  // as seen from the next run
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        const bool exists = ENDS != CUT || number + j < end;
+        const char* from = (j < run - place ? here : beyond) + j * SIZE;
+        chunk.element[j] = load_element<Input, INPUT_ALIGNED>(exists ? from : group.input);
+    }
+}
+
+// The row that begins with element `first`, by all lanes of a warp; what does not exist may be anything. If GATHERED,
+// the chunks hold every 32nd element, until they are gathered.
+__device__ void load_row(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
+    const Index number = first + lane_index() * CHUNK;
+    if constexpr (INPUT_PACKED || INPUT_SHIFTED) {
+        load_dense(group.input, g, number, end, chunk);
+    } else if constexpr (BY_CHUNKS) {
+        load_from_runs(group, g, number, end, chunk);
+    } else {
+        Walk<OF_INPUT> walk(g, first);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const Index offset = chunk_exists(walk.number, end) ? walk.offset : 0;
+            chunk.element[j] = load_element<Input, INPUT_ALIGNED>(group.input + offset);
+            walk.advance();
+        }
+    }
+}
+
+// From every 32nd element to a chunk of neighbours, by all lanes of a warp.
+__device__ void gather_chunk(RowBuffer& buffer, Chunk& chunk) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) buffer.input[j * LANES + lane_index()] = chunk.element[j];
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) chunk.element[j] = buffer.input[lane_index() * CHUNK + j];
+}
