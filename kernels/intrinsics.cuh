@@ -255,43 +255,40 @@ __device__ inline uint2 load_evicted_last(const uint2* from) {
 #endif
 }
 
-// What is loaded only if it is wanted, without a branch: compilers wait for what a branch has loaded before they go on.
-// Volatile, so that no load is moved to behind a store.
-__device__ inline unsigned load_if(bool wanted, const unsigned* from) {
-    unsigned word = 0;
-    asm volatile("{.reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.b32 %0, [%1];}"
-                 : "+r"(word)
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(wanted)));
-    return word;
-}
-__device__ inline uint2 load_if(bool wanted, const uint2* from) {
-    uint2 words = {};
-    asm volatile("{.reg .pred wanted; setp.ne.u32 wanted, %3, 0; @wanted ld.global.v2.b32 {%0, %1}, [%2];}"
-                 : "+r"(words.x), "+r"(words.y)
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(wanted)));
-    return words;
-}
-template <Eviction HOW> __device__ uint4 load_if(bool wanted, const uint4* from) {
-    uint4 words = {};
-#define LOAD_IF(policy, hint)                                                                               \
-    asm volatile("{.reg .pred wanted; setp.ne.u32 wanted, %5, 0;" policy "@wanted ld.global" hint "}"        \
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)                                \
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(wanted)));
+// Words that lie OFFSET bytes behind `from`, of which those before `end` bytes are wanted, and in the first word those
+// from `begin` on: zeros if none are. The others may be somebody else's, who writes them meanwhile, or nobody's: where
+// there is a byte of 16 aligned ones, a GPU has memory for all of them. Without a branch: compilers wait for what a
+// branch has loaded before they go on. Volatile, so that no load is moved to behind a store.
+template <typename Words, int OFFSET, Eviction HOW> __device__ Words load_around(const char* from, int, int end) {
+    Words words = {};
+    const size_t address = __cvta_generic_to_global(from);
+    if constexpr (sizeof(Words) == 4) {
+        asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %2, %3; @wanted ld.global.b32 %0, [%1 + %3];}"
+                     : "+r"(words)
+                     : "l"(address), "r"(end), "n"(OFFSET));
+    } else if constexpr (sizeof(Words) == 8) {
+        asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %3, %4; @wanted ld.global.v2.b32 {%0, %1}, [%2 + %4];}"
+                     : "+r"(words.x), "+r"(words.y)
+                     : "l"(address), "r"(end), "n"(OFFSET));
+    } else {
+#define LOAD_16(policy, kind, hint)                                                                   \
+    asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %5, %6;" policy "@wanted ld.global" kind    \
+                 ".v4.b32 {%0, %1, %2, %3}, [%4 + %6]" hint ";}"                                      \
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)                         \
+                 : "l"(address), "r"(end), "n"(OFFSET));
+        if constexpr (HOW == EVICT_FIRST) {
+            LOAD_16("", ".cs", "")
 #if __CUDA_ARCH__ >= 800
-    if constexpr (HOW == EVICT_LAST) {
-        LOAD_IF(EVICT("last"), ".L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], policy;")
-        return words;
-    }
+        } else if constexpr (HOW == EVICT_LAST) {
+            LOAD_16(EVICT("last"), ".L2::cache_hint", ", policy")
 #endif
-    if constexpr (HOW == EVICT_FIRST) LOAD_IF("", ".cs.v4.b32 {%0, %1, %2, %3}, [%4];")
-    else LOAD_IF("", ".v4.b32 {%0, %1, %2, %3}, [%4];")
-#undef LOAD_IF
+        } else {
+            LOAD_16("", "", "")
+        }
+#undef LOAD_16
+    }
     return words;
 }
-
-// The word whose bytes from `begin` to before `end` are wanted, if there are any. The others may be somebody else's,
-// who writes them meanwhile, or nobody's: where there is a byte of a word, a GPU has memory for all of it.
-__device__ inline unsigned load_around(const unsigned* from, int begin, int end) { return load_if(begin < end, from); }
 
 // 16 bytes in one access, of which nobody sees a part, unless the upper half of the first word is `upper`. PTX promises
 // that of b128, since 8.3; ptxas makes the same instruction of pairs, which older versions know too.

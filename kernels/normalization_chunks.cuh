@@ -2,7 +2,8 @@
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     INPUT_PACKED, OUTPUT_PACKED, SCALE_PACKED, BIAS_PACKED   whole chunks lie dense and aligned
-//     OUTPUT_SHIFTED                  a group's elements lie side by side there, but not in whole aligned chunks
+//     OUTPUT_STEP     where the output is not packed, but a group's elements lie side by side: bytes, 1 to 8, of which
+//                     every chunk begins at a multiple; else 0
 //     ENDS            0: every chunk exists that is worked on; 1: it exists or not; 2: a part of it may
 #pragma once
 
@@ -49,7 +50,7 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, In
     } else if constexpr (PACKED && sizeof(chunk) % 4 == 0) {
         const char* place = from + packed_offset<ARRAY, T>(g, number);
         const int nbytes = existing_bytes<T, COUNT>(number, end);
-        chunk = load_packed_run<Pack<T, COUNT>, sizeof(T), ENDS == CUT, HOW>(place, nbytes);
+        chunk = load_run<Pack<T, COUNT>, 16, HOW>(place, nbytes);
     } else {
 #pragma unroll
         for (int j = 0; j < COUNT; j++) {
@@ -96,9 +97,9 @@ __device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& norm
     return pack_of<Output>(y);
 }
 
-// Of the chunk that begins with element `number`; elements that do not exist add nothing.
+// Of the chunk that begins with element `number`, by all lanes of a warp; elements that do not exist add nothing.
 __device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, Index end) {
-    if constexpr (ENDS == CUT) {
+    if (ENDS == CUT && __any_sync(ALL_LANES, number + CHUNK > end)) {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
             if (number + j >= end) chunk.element[j] = shift.element;
@@ -149,12 +150,12 @@ __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry
                           Result& result) {
     if constexpr (OUTPUT_PACKED) {
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
-    } else if constexpr (OUTPUT_SHIFTED) {
+    } else if constexpr (OUTPUT_STEP > 0) {
         constexpr int SIZE = sizeof(Output);
         __syncwarp();
         *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
         __syncwarp();
-        store_run<ROW>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
+        store_run<ROW, OUTPUT_STEP>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
     } else {
         spread_chunk(buffer, result);
         Walk<OF_OUTPUT> walk(g, first);

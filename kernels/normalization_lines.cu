@@ -59,6 +59,8 @@ struct RowGroups {
         count = up_to(g.groups - first, GROUPS_OF_ROW);
     }
 
+    // Of this row. What does not exist is not computed: 1280 halves are 5 rows of 8.
+    __device__ bool exist() const { return ENDS == WHOLE || GROUP_ROWS == 1 || begin < g.length; }
     __device__ bool has(int number) const { return ENDS == WHOLE || number < count; }
     __device__ Arrays group(int number) const { return arrays.at(g.kept.offsets(has(number) ? first + number : 0)); }
     __device__ Index length() const { return GROUPS_OF_ROW > 1 ? SHORT_LENGTH : g.length; }
@@ -75,7 +77,7 @@ __device__ int place_in_row(int j) { return group_of_row() * SHORT_LENGTH + plac
 
 __device__ void load_short(const RowGroups& groups, const Geometry& g, Chunk& chunk) {
     const int number = group_of_row();
-    if constexpr (INPUT_PACKED || INPUT_SHIFTED) {
+    if constexpr (INPUT_PACKED || INPUT_STEP > 0) {
         load_dense(groups.group(number).input, g, groups.begin + place_in_group(), groups.end(number), chunk);
     } else if constexpr (GROUPS_OF_ROW == 1) {
         load_row(groups.group(number), g, groups.begin, groups.end(number), chunk);
@@ -119,8 +121,8 @@ __device__ void store_short(RowBuffer& buffer, const RowGroups& groups, const Ge
             if (place_in_group() + j < SHORT_LENGTH) buffer.output[place_in_row(j)] = result.element[j];
         }
         __syncwarp();
-        if constexpr (OUTPUT_SHIFTED) {
-            store_run<ROW>(groups.group(0).output, buffer.output, groups.count * SHORT_LENGTH);
+        if constexpr (OUTPUT_STEP > 0) {
+            store_run<ROW, OUTPUT_STEP>(groups.group(0).output, buffer.output, groups.count * SHORT_LENGTH);
         } else {
 #pragma unroll
             for (int j = 0; j < CHUNK; j++) {
@@ -157,6 +159,8 @@ struct ShortRows {
             if (GATHERED) gather_short(buffer, chunk[r]);
             if (r % GROUP_ROWS == 0) first[r] = shuffle(chunk[r].element[0], lane_index() - lane_index() % LINE_LANES);
             else first[r] = first[r - 1];
+            sums[r] = {};
+            if (!groups.exist()) continue;
             sums[r] = sum_of_existing(chunk[r], Shift(first[r]), groups.begin + place_in_group(), groups.length());
         }
         row_aggregates<ROWS, LINE_LANES>(sums);
@@ -171,8 +175,10 @@ struct ShortRows {
 
     __device__ void store(RowBuffer& buffer, const Arrays& arrays, const Geometry& g, int row,
                           const Normalizer<Compute>& normalizer, const Parameters& p) const {
+        const RowGroups groups(arrays, g, row);
+        if (!groups.exist()) return;
         Result result = normalized(chunk[row], normalizer, operands[row % OPERAND_ROWS], p);
-        store_short(buffer, RowGroups(arrays, g, row), g, result);
+        store_short(buffer, groups, g, result);
     }
 };
 
@@ -273,8 +279,9 @@ struct Rows {
         Sums sums[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const Index number = begin + first_of_row(r) + lane_index() * CHUNK;
-            sums[r] = sum_of_existing(chunk[r], shift, number, end);
+            const Index first = begin + first_of_row(r);
+            sums[r] = {};
+            if (chunk_exists(first, end)) sums[r] = sum_of_existing(chunk[r], shift, first + lane_index() * CHUNK, end);
         }
         return half_of_rows(sums);
     }
@@ -286,8 +293,10 @@ struct Rows {
             if (!OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, row);
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
+                const Index first = begin + first_of_row(row + r);
+                if (!chunk_exists(first, end)) break;
                 Result result = normalized(chunk[row + r], normalizer, operands[r], p);
-                store_row(buffer, group, g, begin + first_of_row(row + r), end, result);
+                store_row(buffer, group, g, first, end, result);
             }
         }
     }

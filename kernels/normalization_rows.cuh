@@ -1,7 +1,7 @@
 // How a warp loads rows of groups: 32 chunks, each lane one.
 //
 // Constants that the plan sets, beside those of normalization_chunks.cuh:
-//     INPUT_SHIFTED   1: a group's elements lie side by side, but not in whole aligned chunks
+//     INPUT_STEP      as OUTPUT_STEP
 //     IN_RUNS         1: a group's input has runs that are dense, and of a chunk at least
 //     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
 #pragma once
@@ -13,15 +13,15 @@
 // variance of (64, 2048, 7, 7) over 0, 2, 3 take an H200 9.5 us, and 10.6 by every 32nd element; (256, 1024, 7, 7) 22
 // and 33.
 constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES;
-constexpr bool GATHERED = !INPUT_PACKED && !INPUT_SHIFTED && !BY_CHUNKS;
+constexpr bool GATHERED = !INPUT_PACKED && INPUT_STEP == 0 && !BY_CHUNKS;
 
-// A chunk of a group that is packed or shifted; what does not exist may be anything.
+// A chunk of a group that is packed or one run; what does not exist may be anything.
 __device__ void load_dense(const char* group, const Geometry& g, Index number, Index end, Chunk& chunk) {
     if constexpr (INPUT_PACKED) {
         load_chunk<OF_INPUT, true, true>(group, g, number, end, chunk);
     } else {
         constexpr int SIZE = sizeof(Input);
-        chunk = load_run<Chunk, SIZE>(group + number * SIZE, existing_bytes<Input, CHUNK>(number, end));
+        chunk = load_run<Chunk, INPUT_STEP>(group + number * SIZE, existing_bytes<Input, CHUNK>(number, end));
     }
 }
 
@@ -45,7 +45,7 @@ __device__ void load_from_runs(const Arrays& group, const Geometry& g, Index num
 // the chunks hold every 32nd element, until they are gathered.
 __device__ void load_row(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
     const Index number = first + lane_index() * CHUNK;
-    if constexpr (INPUT_PACKED || INPUT_SHIFTED) {
+    if constexpr (INPUT_PACKED || INPUT_STEP > 0) {
         load_dense(group.input, g, number, end, chunk);
     } else if constexpr (BY_CHUNKS) {
         load_from_runs(group, g, number, end, chunk);

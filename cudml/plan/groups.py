@@ -143,12 +143,14 @@ class Groups:
             step *= size
         return True
 
-    def is_run(self, name: str) -> bool:
-        """Whether the elements of each group lie side by side, from any one on."""
+    def step_of_runs(self, name: str) -> int:
+        """The bytes, 1 to 8, of which every group begins at a multiple, where its elements lie side by side; else 0."""
         layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or len(self.reduced.sizes) > 1:
-            return False
-        return layout.element_aligned and self.reduced.strides[name][-1] == layout.dtype.itemsize
+        if not isinstance(layout, ArrayLayout) or len(self.reduced.sizes) > 1 or not layout.element_aligned:
+            return 0
+        if self.reduced.strides[name][-1] != layout.dtype.itemsize:
+            return 0
+        return math.gcd(8, layout.alignment, *self.kept.strides[name])
 
     def end_to_end(self, name: str) -> bool:
         """Whether each group begins where the one before ends."""

@@ -84,7 +84,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **packed,
-        "OUTPUT_SHIFTED": not packed["OUTPUT_PACKED"] and groups.is_run("output"),
+        "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
         "BULK": bulk,
         "ONE_RUN": groups.is_one_run,
         "GAPS": gaps,

@@ -84,19 +84,17 @@ Words load_evicted_last(const Words* from) {
     return *from;
 }
 
-template <auto HOW = 0, typename Words>
-Words load_if(bool wanted, const Words* from) {
-    return wanted ? *from : Words{};
-}
-
 // Loads nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it.
-inline unsigned load_around(const unsigned* from, int begin, int end) {
-    unsigned word = begin < end ? 0xa5a5a5a5 : 0;
-    for (int i = begin; i < end && i < 4; i++) {
-        const auto byte = reinterpret_cast<const unsigned char*>(from)[i];
-        word = (word & ~(255u << 8 * i)) | (static_cast<unsigned>(byte) << 8 * i);
+template <typename Words, int OFFSET, auto HOW>
+Words load_around(const char* from, int begin, int end) {
+    Words words = {};
+    if (end <= OFFSET) return words;
+    auto* const bytes = reinterpret_cast<char*>(&words);
+    for (int i = 0; i < static_cast<int>(sizeof words); i++) {
+        const bool wanted = (OFFSET > 0 || i >= begin) && OFFSET + i < end;
+        bytes[i] = wanted ? from[OFFSET + i] : static_cast<char>(0xa5);
     }
-    return word;
+    return words;
 }
 
 // cp.async: copies of a thread, in groups, from global to shared memory.
