@@ -120,7 +120,7 @@ MUTANTS = [
     Mutant("chunk gathered before all is there", "normalization_rows.cuh", "groups shifted by a byte", NOT_IN_ORDER,
            "buffer.input[j * LANES + lane_index()] = chunk.element[j];[-\n    __syncwarp();-]\n#pragma unroll\n"
            "    for (int j = 0; j < CHUNK; j++) chunk"),
-    Mutant("short groups without an end", "normalization_lines.cu", "groups of a chunk", CHECKING,
+    Mutant("short groups without an end", "normalization_lines.cu", "groups of five lanes", CHECKING,
            "return i < [-count-]{+GROUPS_OF_ROW+} * SHORT_LENGTH"),
     Mutant("one element too many summed", "normalization_chunks.cuh", "group that ends in a chunk", ALL,
            "if (number + j >[-=-] end) chunk.element[j]"),

@@ -573,7 +573,7 @@ SMALL_GROUPS = [
     normalization("groups of one element", (70, 1), np.float32, (1,)),
     normalization("groups of a chunk", (300, 3), np.float32, (1,)),
     normalization("groups of two lanes", (800, 8), np.float32, (1,)),
-    normalization("groups of five lanes", (31, 18), np.float32, (1,), "every second"),
+    normalization("groups of five lanes", (31, 18), np.float32, (1,), "every second", "every second"),
     normalization("groups of sixteen lanes", (100, 64), np.float32, (1,)),
     normalization("groups of one warp", (9, 100), np.float32, (1,)),
     normalization("groups that fill all blocks", (16, 128), np.float32, (1,)),
