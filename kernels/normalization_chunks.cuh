@@ -36,9 +36,10 @@ template <int ARRAY, typename T> __device__ Index packed_offset(const Geometry& 
     else return g.reduced.offsets(number).of[ARRAY];
 }
 
-// How many bytes of a chunk exist.
+// How many bytes of a chunk exist: it may be told more, or less than none.
 template <typename T, int COUNT> __device__ int existing_bytes(Index number, Index end) {
-    return up_to(end - number, COUNT) * static_cast<int>(sizeof(T));
+    const Index left = end - number;  // in 32 bits if those of a group are
+    return (sizeof(Index) == sizeof(int) ? static_cast<int>(left) : up_to(left, COUNT)) * static_cast<int>(sizeof(T));
 }
 
 // Elements that do not exist may be anything.
@@ -109,6 +110,15 @@ __device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, I
     return chunk_exists(number, end) ? sums : Sums{};
 }
 
+// Where groups begin at words, each lane stores its chunk: (261632, 513) floats take 0.377 ms so, and 0.443 by whole
+// pieces from shared memory, halves that begin at words 0.533 and 0.561.
+constexpr bool STORED_IN_WORDS = OUTPUT_STEP >= 4 && sizeof(Result) % 8 == 0;
+
+__device__ void store_words(char* group, Index number, Index end, const Result& result) {
+    constexpr int SIZE = sizeof(Output), STEP = STORED_IN_WORDS ? OUTPUT_STEP : SIZE;
+    store_part<STEP>(group + number * SIZE, existing_bytes<Output, CHUNK>(number, end), result.element);
+}
+
 // From a chunk of neighbours to every 32nd element, by all lanes of a warp.
 __device__ void spread_chunk(RowBuffer& buffer, Result& result) {
     __syncwarp();
@@ -150,12 +160,14 @@ __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry
                           Result& result) {
     if constexpr (OUTPUT_PACKED) {
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
+    } else if constexpr (STORED_IN_WORDS) {
+        store_words(group.output, first + lane_index() * CHUNK, end, result);
     } else if constexpr (OUTPUT_STEP > 0) {
         constexpr int SIZE = sizeof(Output);
         __syncwarp();
         *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
         __syncwarp();
-        store_run<ROW, OUTPUT_STEP>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
+        store_run<ROW>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
     } else {
         spread_chunk(buffer, result);
         Walk<OF_OUTPUT> walk(g, first);

@@ -70,10 +70,30 @@ template <typename V, int STEP, Eviction HOW = EVICT_NORMALLY> __device__ V load
     return v;
 }
 
+// The first `nbytes` of some elements, to a multiple of STEP bytes.
+template <int STEP, typename T, int COUNT> __device__ void store_part(char* to, int nbytes, const T (&element)[COUNT]) {
+    constexpr int SIZE = sizeof(T), OF_WORD = STEP > SIZE ? STEP / SIZE : 1;
+    struct alignas(OF_WORD * SIZE) Word {
+        T element[OF_WORD];
+    };
+#pragma unroll
+    for (int i = 0; i < COUNT; i += OF_WORD) {
+        Word word;
+#pragma unroll
+        for (int k = 0; k < OF_WORD; k++) word.element[k] = element[i + k];
+        if ((i + OF_WORD) * SIZE <= nbytes) *reinterpret_cast<Word*>(to + i * SIZE) = word;
+    }
+    const int rest = nbytes % (OF_WORD * SIZE);
+    if (OF_WORD == 1 || rest <= 0 || nbytes > COUNT * SIZE) return;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        if (i * SIZE >= nbytes - rest && i * SIZE < nbytes) reinterpret_cast<T*>(to)[i] = element[i];
+    }
+}
+
 // By all lanes of a warp: `count` elements, MOST at the most, from shared memory (and there from a multiple of 16 bytes
-// on) to neighbours in memory, the first at a multiple of STEP bytes. Whole pieces of 16 bytes are stored at once, what
-// lies before and behind them singly.
-template <int MOST, int STEP, typename T> __device__ void store_run(char* to, const T* staged, int count) {
+// on) to neighbours in memory. Whole pieces of 16 bytes are stored at once, what lies before and behind them singly.
+template <int MOST, typename T> __device__ void store_run(char* to, const T* staged, int count) {
     struct alignas(16) Piece {
         unsigned word[4];
     };
@@ -86,7 +106,7 @@ template <int MOST, int STEP, typename T> __device__ void store_run(char* to, co
     for (int k = 0; k < TURNS; k++) {
         const int i = k * LANES + lane_index();
         if (i >= pieces) continue;
-        const Piece piece = load_shifted<Piece, STEP>(from + i * 16);
+        const Piece piece = load_shifted<Piece>(from + i * 16);
         *reinterpret_cast<Piece*>(to + first * SIZE + i * 16) = piece;
     }
     const bool leads = lane_index() < OF_PIECE;

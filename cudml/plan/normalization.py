@@ -34,6 +34,9 @@ LONGER_LINE_ROWS = ((4, 1), (8, 2), (16, 4), (128, 8))
 #: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2.
 LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
+#: And of groups of many, all of whose warps have their share: 1280 halves take 0.340 ms by three warps, 0.388 by two.
+_ROWS_OF_THREE_WARPS = (5, 6)
+
 #: And of groups of more rows than so many where scale and bias are the same for many of their elements, which leaves
 #: registers.
 MOST_ROWS, _ROWS_OF_LARGE = 16, 64
@@ -159,7 +162,8 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     table = LINE_ROWS_OF_RUNS if len(groups.reduced.sizes) > 1 else LINE_ROWS
     if halves_or_gelu and groups.has("output"):
         table = LONGER_LINE_ROWS
-    many = groups.count * rows > _MANY_ROWS * device.multiprocessors
+    is_short = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not groups.packed("input"))
+    many = groups.count * rows > _MANY_ROWS * device.multiprocessors and not is_short
     fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
     return next(of_warp for of_warp in fitting if not (many and of_warp <= 2))
 
@@ -182,8 +186,8 @@ def _plan_short(
         "GROUP_ROWS": group_rows,
         "ENDS": _ends(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
     }
-    if lanes < LANES and groups.has("output") and not groups.end_to_end("output"):
-        shares["OUTPUT_STEP"] = 0
+    if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
+        shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
     return _one_launch("normalize_short_lines", groups, spec, shares, _WARPS_OF_SHORT_GROUPS * groups_of_warp)
 
 
