@@ -319,17 +319,20 @@ struct Share {
     }
 };
 
+// Its results, of elements as large as they were.
 template <typename Stored> __device__ Share scanned(const Share& share) {
     Share result = {};
+    if constexpr (sizeof(Stored) <= 2 && sizeof(Stored) == sizeof(Output)) {
 #pragma unroll
-    for (int line = 0; line < LANE_LINES; line++) {
-        Accumulator sum = Operation::template first<Accumulator>();
+        for (int line = 0; line < LANE_LINES; line++) {
+            Accumulator sum = Operation::template first<Accumulator>();
 #pragma unroll
-        for (int number = 0; number < SHORT_LENGTH; number++) {
-            const int i = line * SHORT_LENGTH + (REVERSE ? SHORT_LENGTH - 1 - number : number);
-            const Accumulator before = sum, value = widen(convert<Value>(share.get<Stored>(i)));
-            sum = number == 0 ? value : Operation::combine(before, value);
-            result.put(i, convert<Output>(convert<Value>(EXCLUSIVE ? before : sum)));
+            for (int number = 0; number < SHORT_LENGTH; number++) {
+                const int i = line * SHORT_LENGTH + (REVERSE ? SHORT_LENGTH - 1 - number : number);
+                const Accumulator before = sum, value = widen(convert<Value>(share.get<Stored>(i)));
+                sum = number == 0 ? value : Operation::combine(before, value);
+                result.put(i, convert<Output>(convert<Value>(EXCLUSIVE ? before : sum)));
+            }
         }
     }
     return result;
@@ -380,7 +383,6 @@ struct TinyRun {
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_tiny_lines(const char* input, char* output, Geometry g) {
-    static_assert(sizeof(Input) == sizeof(Output), "a share is replaced by its results");
     await_launch_ahead();
     __shared__ TinyRun runs[GROUPS];
     TinyRun& run = runs[threadIdx.x / LANES];
