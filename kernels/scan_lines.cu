@@ -263,11 +263,12 @@ scan_shifted_lines(const char* input, char* output, Geometry g) {
         shifted[r].widen(line(r), g, number_in_line(), chunk.value);
         scan_short(chunk);
         const int begin = lead + (r * LINES_OF_ROW + in_row) * static_cast<int>(SHORT_LENGTH);
+        const bool has_whole = exists(r) && number_in_line() + CHUNK <= SHORT_LENGTH;
+        constexpr int OF_LAST = (SHORT_LENGTH - 1) % CHUNK + 1;  // elements of the line's last chunk
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            const int number = number_in_line() + j;
-            if (!exists(r) || number >= SHORT_LENGTH) continue;
-            const int place = REVERSE ? SHORT_LENGTH - 1 - number : number;
+            const int number = number_in_line() + j, place = REVERSE ? SHORT_LENGTH - 1 - number : number;
+            if (j < OF_LAST ? !exists(r) : !has_whole) continue;
             buffer.element(begin + place) = convert<Output>(convert<Value>(chunk.value[j]));
         }
     }

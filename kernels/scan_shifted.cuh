@@ -68,16 +68,13 @@ struct ShiftedChunk {
         }
     }
 
+    // Values behind the line are any: no prefix that is stored has them.
     __device__ void widen(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) const {
         if (!loaded && number < line.length) {
             load_elements(line, g, number, value);
             return;
         }
         widen_words<Input>(bytes_across<static_cast<int>(SIZE_IN)>(low, high, within), value);
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            if (number + j >= line.length) value[j] = Operation::template neutral<Accumulator>();
-        }
     }
 };
 

@@ -103,8 +103,8 @@ def _lines_of_lane(arrays: dict[str, ArrayLayout], constants: Constants, work: W
         return 0
     if constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"] or constants["INITIAL"]:
         return 0
-    ends_meet = work.is_flat(work.input_line, work.input_axis) and work.is_flat(work.output_line, work.output_axis)
-    dense = constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"]
+    ends_meet = all(d.rank == 1 and d.strides[0] == work.length * size for d in (work.input_line, work.output_line))
+    dense = work.length == 1 or constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"]
     if not (ends_meet and dense and source.alignment == output.alignment == VECTOR_BYTES):
         return 0
     line = work.length * size
@@ -167,8 +167,10 @@ def _plan_long_lines(
     warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
     groups = 1 if work.segmented else max(1, _LINES_WARPS // warps)
     shares = {"LINE_LANES": LANES, "LANE_LINES": 1, "LENGTH": 0, "FLAT_IN": 0, "FLAT_OUT": 0, **shifted}
-    by_elements = not (constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"])
-    small = work.chunk == 4 if by_elements else work.chunk == 8 and rows == 2
+    packed_in, packed_out = constants["INPUT_PACKED"], constants["OUTPUT_PACKED"]
+    by_elements = not (packed_in or shifted["SHIFTED_IN"]) or not (packed_out or shifted["SHIFTED_OUT"])
+    halves_packed = packed_in and packed_out and work.chunk == 8 and rows == 2
+    small = work.chunk == 4 if by_elements else halves_packed
     small = small and accumulator_bytes(spec.dtype) == 4
     resident = min(_RESIDENT_THREADS, device.threads_per_multiprocessor) if small else 0
     block = groups * warps * LANES
