@@ -1,8 +1,8 @@
 // Chunks of dense lines that begin at any element, in words all the same.
 //
-// A chunk is taken from the two aligned pieces of its size that it lies in. Neighbouring lanes load neighbouring pieces,
-// all of them without a branch, before the first is used. Where pieces are not all there to be read, a chunk is loaded
-// element by element. Rows are stored in whole aligned pieces, which lanes take from shared memory.
+// A chunk of small elements is taken from the two aligned pieces of its size that it lies in. All lanes load those of
+// all rows before they use the first. Where pieces are not all there to be read, a chunk is loaded element by element.
+// Rows are stored in whole aligned pieces, which lanes take from shared memory.
 //
 // Constants that the plan sets, beside those of scan.cuh:
 //     SHIFTED_IN      1 where inputs are moved so: neighbours along the axis, aligned by elements, in chunks of 4, 8 or
@@ -32,24 +32,8 @@ struct Readable {
     }
 };
 
-template <typename T, int BYTES, typename To>
-__device__ void widen_words(const PieceOf<BYTES>& piece, To (&value)[CHUNK]) {
-    constexpr int SIZE = sizeof(T);
-    if constexpr (SIZE < 4) {
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            const int byte = chunk_place(j) * SIZE % BYTES;
-            const T x = element_of<T>(piece.word[byte / 4] >> byte % 4 * 8 & ((1u << 8 * SIZE) - 1));
-            value[j] = convert<To>(convert<Value>(x));
-        }
-    } else {
-        InWords<Pack<T, CHUNK>, PieceOf<BYTES>> chunk;
-        chunk.words = piece;
-        widen_pack(chunk.items, value);
-    }
-}
-
-struct ShiftedChunk {
+// Elements of one byte or two.
+struct ChunkInPieces {
     PieceOf<BYTES_IN> low, high;
     unsigned within;
     bool loaded;
@@ -70,13 +54,48 @@ struct ShiftedChunk {
 
     // Values behind the line are any: no prefix that is stored has them.
     __device__ void widen(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) const {
-        if (!loaded && number < line.length) {
-            load_elements(line, g, number, value);
-            return;
+        if (!loaded && number < line.length) load_elements(line, g, number, value);
+        else widen_words(bytes_across<SIZE>(low, high, within), value);
+    }
+
+  private:
+    static constexpr int SIZE = sizeof(Input);
+
+    template <typename To> __device__ static void widen_words(const PieceOf<BYTES_IN>& piece, To (&value)[CHUNK]) {
+        if constexpr (SIZE < 4) {
+#pragma unroll
+            for (int j = 0; j < CHUNK; j++) {
+                const int byte = chunk_place(j) * SIZE % BYTES_IN;
+                const unsigned bits = piece.word[byte / 4] >> byte % 4 * 8 & ((1u << 8 * SIZE) - 1);
+                value[j] = convert<To>(convert<Value>(element_of<Input>(bits)));
+            }
         }
-        widen_words<Input>(bytes_across<static_cast<int>(SIZE_IN)>(low, high, within), value);
     }
 };
+
+// Larger ones are loaded as they are, which takes no more than the pieces and what is taken from them.
+struct ChunkOfElements {
+    Input element[CHUNK];
+
+    __device__ void load(const Line& line, Index number, const Readable&) {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            const char* from = line.input + along(number + j, line.length) * SIZE_IN;
+            element[j] = {};
+            if (number + j < line.length) element[j] = load_element<Input, true>(from);
+        }
+    }
+
+    __device__ void widen(const Line&, const Geometry&, Index, Accumulator (&value)[CHUNK]) const {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) value[j] = widen_element(element[j]);
+    }
+
+  private:
+    __device__ static Accumulator widen_element(Input x) { return ::widen(convert<Value>(x)); }
+};
+
+using ShiftedChunk = Select<(sizeof(Input) < 4), ChunkInPieces, ChunkOfElements>::type;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Rows of outputs.
