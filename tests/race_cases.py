@@ -258,7 +258,9 @@ ROWS = [
     scan("rows of odd halves in place", (5, 513), np.float16, out_pattern="same"),
     scan("rows of odd halves in place, backwards", (3, 1030), np.float16, out_pattern="same", reverse=True),
     scan("rows of odd halves with an initial value", (3, 1027), np.float16, include_initial=True),
-    scan("rows of odd halves, backwards with an initial value", (3, 700), np.float16, include_initial=True, reverse=True),
+    scan(
+        "rows of odd halves, backwards with an initial value", (3, 700), np.float16, include_initial=True, reverse=True
+    ),
     scan("rows of odd bytes", (3, 1031), np.int8, reverse=True),
     scan("rows of odd bytes summed in int32", (3, 1031), np.int32, stored=np.uint8),
     scan("rows of odd halves, padded", (4, 571), np.float16, pattern="padded lines", out_pattern="padded lines"),

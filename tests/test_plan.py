@@ -173,8 +173,11 @@ def test_short_lines_share_a_row(length, lanes):
 
 @pytest.mark.parametrize(
     ("dtype", "length", "lines"),
-    [("float16", 1, 8), ("float16", 3, 8), ("float16", 4, 2), ("float16", 5, 4), ("float16", 7, 4), ("float16", 8, 0)]
-    + [("int8", 1, 16), ("int8", 7, 8), ("int8", 11, 4), ("int8", 15, 4), ("float32", 3, 0)],
+    [
+        *(("float16", length, lines) for length, lines in [(1, 8), (3, 8), (4, 2), (5, 4), (7, 4), (8, 0)]),
+        *(("int8", length, lines) for length, lines in [(1, 16), (7, 8), (11, 4), (15, 4), (16, 0)]),
+        ("float32", 3, 0),
+    ],
 )
 def test_tiny_lines_fill_whole_words(dtype, length, lines):
     array = layout((10_000, length), dtype)

@@ -37,7 +37,7 @@ _SPREAD_ROWS = 2
 _FLAT_ROWS = 2
 
 #: The same where they are loaded from any address and leave end to end: as many bytes of chunks at the most.
-_SHIFTED_BYTES = 32
+_SHIFTED_BYTES = 64
 
 #: Bytes of tiny lines that a lane loads at once at the most, and of those that it scans in registers.
 _TINY_BYTES, _SHARE_BYTES = 64, 64
@@ -101,10 +101,10 @@ def _lines_of_lane(arrays: dict[str, ArrayLayout], constants: Constants, work: W
     size = source.dtype.itemsize
     if work.length > work.chunk or output.dtype.itemsize != size or size > 2:
         return 0
-    if constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"] or constants["INITIAL"]:
+    if (constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"]) or constants["INITIAL"]:
         return 0
     ends_meet = all(d.rank == 1 and d.strides[0] == work.length * size for d in (work.input_line, work.output_line))
-    dense = work.length == 1 or constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"]
+    dense = work.length == 1 or (constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"])
     if not (ends_meet and dense and source.alignment == output.alignment == VECTOR_BYTES):
         return 0
     line = work.length * size
