@@ -1,10 +1,12 @@
 // Running sums and products of short lines: each is worked on by one block, or by a warp, or by some lanes of a warp.
 //
 // Nothing is waited for but memory, so many small blocks do best: each thread loads a few chunks, all of them before it
-// uses the first. Where the axis is not dense and aligned, rows go through shared memory (scan.cuh).
+// uses the first. Where the axis is not dense and aligned, rows go through shared memory (scan.cuh). Dense lines that
+// begin at any element are moved in words all the same (scan_shifted.cuh).
 //
 // Constants that the plan sets, beside those of scan.cuh:
-//     LINE_LANES      lanes that share a line of less than a row, a power of two but for scan_shifted_lines; 32 otherwise
+//     LINE_LANES      lanes that share a line of less than a row, a power of two unless its kernel is
+//                     scan_shifted_lines; 32 otherwise
 //     LANE_LINES      lines that a lane of scan_tiny_lines has all of; 1 otherwise
 //     LENGTH          elements of a line of less than a row; 0 otherwise
 //     FLAT_IN, FLAT_OUT   1 where such lines lie end to end, in the order of traversal; scan_flat_lines takes either
@@ -431,7 +433,8 @@ scan_lines(const char* input, char* output, const char* offsets, Geometry g) {
     if (SEGMENTED) mark_heads(heads, Segments(offsets, g), 0);
 
     Rows rows;
-    if (SHIFTED_IN) rows.load_shifted(line, g, first_row * ROW, Readable::around(input, output, g, exists ? number : 0, 1));
+    const Readable readable = Readable::around(input, output, g, exists ? number : 0, 1);
+    if (SHIFTED_IN) rows.load_shifted(line, g, first_row * ROW, readable);
     else rows.load(buffer, line, g, first_row * ROW);
     rows.scan(heads, first_row * ROW);
     const RowPrefixes prefixes =
