@@ -312,7 +312,7 @@ struct Share {
 
     template <typename T> __device__ T get(int i) const {
         constexpr int SIZE = sizeof(T);
-        return element_of<T>(word[i * SIZE / 4] >> i * SIZE % 4 * 8 & 0xffffffffu >> (32 - 8 * SIZE) % 32);
+        return element_of<T>(word[i * SIZE / 4] >> i * SIZE % 4 * 8 & ((1u << 8 * SIZE % 32) - 1));
     }
 
     // Where there were zeros.

@@ -7,7 +7,7 @@
 // Constants that the plan sets, beside those of scan.cuh:
 //     SHIFTED_IN      1 where inputs are moved so: neighbours along the axis, aligned by elements, in chunks of 4, 8 or
 //                     16 bytes, and no line before the first
-//     SHIFTED_OUT     1 where outputs are: neighbours along the axis, aligned by elements, in chunks of 16 bytes or less
+//     SHIFTED_OUT     1 where outputs are: neighbours along the axis, aligned by elements, in chunks of those sizes
 #pragma once
 
 #include "runs.cuh"
@@ -66,7 +66,7 @@ struct ChunkInPieces {
 #pragma unroll
             for (int j = 0; j < CHUNK; j++) {
                 const int byte = chunk_place(j) * SIZE % BYTES_IN;
-                const unsigned bits = piece.word[byte / 4] >> byte % 4 * 8 & ((1u << 8 * SIZE) - 1);
+                const unsigned bits = piece.word[byte / 4] >> byte % 4 * 8 & ((1u << 8 * SIZE % 32) - 1);
                 value[j] = convert<To>(convert<Value>(element_of<Input>(bits)));
             }
         }
