@@ -113,6 +113,17 @@ template <bool ALIGNED, typename T> __device__ void store_element(char* address,
     }
 }
 
+// Elements of 8 and 16 bits in words.
+template <typename T> __device__ T element_of(unsigned bits) {
+    if constexpr (IsSame<T, float16>::value || IsSame<T, bfloat16>::value) return {static_cast<unsigned short>(bits)};
+    else return static_cast<T>(bits);
+}
+__device__ inline unsigned bits_in_word(float16 x) { return x.bits; }
+__device__ inline unsigned bits_in_word(bfloat16 x) { return x.bits; }
+__device__ inline unsigned bits_in_word(short x) { return static_cast<unsigned short>(x); }
+__device__ inline unsigned bits_in_word(unsigned short x) { return x; }
+template <typename Byte> __device__ unsigned bits_in_word(Byte x) { return static_cast<unsigned char>(x); }
+
 // COUNT neighbouring elements that are moved 16 bytes at a time, or all at once where they are fewer.
 template <typename T, int COUNT> struct alignas(sizeof(T) * COUNT < 16 ? sizeof(T) * COUNT : 16) Pack {
     T element[COUNT];

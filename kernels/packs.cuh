@@ -21,16 +21,6 @@ template <typename T, int COUNT, bool WORDS = sizeof(T) < 4> struct Values : Pac
     __device__ void set(int i, T value) { this->element[i] = value; }
 };
 
-template <typename T> __device__ T element_of(unsigned bits) {
-    if constexpr (IsSame<T, float16>::value || IsSame<T, bfloat16>::value) return {static_cast<unsigned short>(bits)};
-    else return static_cast<T>(bits);
-}
-__device__ inline unsigned bits_in_word(float16 x) { return x.bits; }
-__device__ inline unsigned bits_in_word(bfloat16 x) { return x.bits; }
-__device__ inline unsigned bits_in_word(short x) { return static_cast<unsigned short>(x); }
-__device__ inline unsigned bits_in_word(unsigned short x) { return x; }
-template <typename Byte> __device__ unsigned bits_in_word(Byte x) { return static_cast<unsigned char>(x); }
-
 template <typename T, int COUNT>
 struct alignas(COUNT * sizeof(T) < 4 ? 4 : COUNT * sizeof(T) < 16 ? COUNT * sizeof(T) : 16) Values<T, COUNT, true> {
     static constexpr int OF_WORD = 4 / sizeof(T), BITS = 8 * sizeof(T);

@@ -4,32 +4,23 @@
 #include "elements.cuh"
 #include "warp.cuh"
 
-// Words at any multiple of STEP bytes, from those that they lie in. No branch, which would hold up the loads of the
-// next operand until these are there: where the address is that of a word, the last one is loaded twice and not used.
-template <typename V, int STEP = 1> __device__ V load_shifted(const char* from) {
+// Words at any address, from those that they lie in. No branch, which would hold up the loads of the next operand until
+// these are there: where the address is that of a word, the last one is loaded twice and not used.
+template <typename V> __device__ V load_shifted(const char* from) {
     constexpr int COUNT = sizeof(V) / 4;
     union Words {
         V values;
         unsigned word[COUNT];
-        uint2 pair[COUNT / 2 + 1];
         __device__ Words() {}
     } result;
-    if constexpr (STEP >= 8) {
+    const unsigned within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 4);
+    const unsigned* word = reinterpret_cast<const unsigned*>(from - within);
+    unsigned loaded[COUNT + 1];
 #pragma unroll
-        for (int i = 0; i < COUNT / 2; i++) result.pair[i] = reinterpret_cast<const uint2*>(from)[i];
-    } else if constexpr (STEP == 4) {
+    for (int i = 0; i < COUNT; i++) loaded[i] = word[i];
+    loaded[COUNT] = word[within == 0 ? COUNT - 1 : COUNT];
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) result.word[i] = reinterpret_cast<const unsigned*>(from)[i];
-    } else {
-        const unsigned within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 4);
-        const unsigned* word = reinterpret_cast<const unsigned*>(from - within);
-        unsigned loaded[COUNT + 1];
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) loaded[i] = word[i];
-        loaded[COUNT] = word[within == 0 ? COUNT - 1 : COUNT];
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], within * 8);
-    }
+    for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], within * 8);
     return result.values;
 }
 
@@ -91,23 +82,48 @@ template <int STEP, typename T, int COUNT> __device__ void store_part(char* to, 
     }
 }
 
-// By all lanes of a warp: `count` elements, MOST at the most, from shared memory (and there from a multiple of 16 bytes
-// on) to neighbours in memory. Whole pieces of 16 bytes are stored at once, what lies before and behind them singly.
+template <int BYTES> struct alignas(BYTES) PieceOf {
+    unsigned word[BYTES / 4];
+};
+
+// As many bytes of two pieces side by side from byte `offset` on, a multiple of SIZE that is less than BYTES.
+template <int SIZE, int BYTES>
+__device__ PieceOf<BYTES> bytes_across(const PieceOf<BYTES>& low, const PieceOf<BYTES>& high, unsigned offset) {
+    constexpr int WORDS = BYTES / 4;
+    unsigned word[2 * WORDS];
+#pragma unroll
+    for (int i = 0; i < 2 * WORDS; i++) word[i] = i < WORDS ? low.word[i % WORDS] : high.word[i % WORDS];
+#pragma unroll
+    for (int step = WORDS / 2; step > 0 && step * 4 >= SIZE; step /= 2) {
+#pragma unroll
+        for (int i = 0; i + step < 2 * WORDS; i++) word[i] = offset & step * 4 ? word[i + step] : word[i];
+    }
+    PieceOf<BYTES> result;
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+        result.word[i] = SIZE % 4 == 0 ? word[i] : __funnelshift_r(word[i], word[i + 1], offset % 4 * 8);
+    }
+    return result;
+}
+
+// By all lanes of a warp: `count` elements, MOST at the most, from shared memory, where they lie among whole pieces of
+// 16 bytes, to neighbours in memory. Whole pieces are stored at once, what lies before and behind them singly. Pieces
+// that lie across two of shared memory are taken from both: in words, four times as often lanes would meet in a bank.
 template <int MOST, typename T> __device__ void store_run(char* to, const T* staged, int count) {
-    struct alignas(16) Piece {
-        unsigned word[4];
-    };
+    using Piece = PieceOf<16>;
     constexpr int SIZE = sizeof(T), OF_PIECE = 16 / SIZE, TURNS = (MOST * SIZE / 16 + LANES - 1) / LANES;
     static_assert(2 * OF_PIECE <= LANES, "each lane has an element of an end");
     const int before = static_cast<int>((16 - reinterpret_cast<size_t>(to) % 16) % 16) / SIZE;
     const int first = before < count ? before : count, pieces = (count - first) / OF_PIECE;
     const char* const from = reinterpret_cast<const char*>(staged + first);
+    const unsigned within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
+    const Piece* const piece = reinterpret_cast<const Piece*>(from - within);
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {
         const int i = k * LANES + lane_index();
         if (i >= pieces) continue;
-        const Piece piece = load_shifted<Piece>(from + i * 16);
-        *reinterpret_cast<Piece*>(to + first * SIZE + i * 16) = piece;
+        const Piece low = piece[i], high = piece[within == 0 ? i : i + 1];
+        *reinterpret_cast<Piece*>(to + first * SIZE + i * 16) = bytes_across<SIZE>(low, high, within);
     }
     const bool leads = lane_index() < OF_PIECE;
     const int i = leads ? lane_index() : first + (pieces - 1) * OF_PIECE + lane_index();

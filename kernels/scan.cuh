@@ -181,15 +181,19 @@ __device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) 
     *reinterpret_cast<Pack<Output, CHUNK>*>(address) = pack;
 }
 
+__device__ void load_elements(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) {
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++) {
+        value[j] = Operation::template neutral<Accumulator>();
+        if (number + j < line.length) value[j] = widen(load(line, g, number + j));
+    }
+}
+
 __device__ void load_chunk(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) {
     if (INPUT_PACKED && number + CHUNK <= line.length) {
         load_packed<Input>(line.input + chunk_start(number, line.length) * SIZE_IN, value);
     } else {
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            value[j] = Operation::template neutral<Accumulator>();
-            if (number + j < line.length) value[j] = widen(load(line, g, number + j));
-        }
+        load_elements(line, g, number, value);
     }
 }
 

@@ -6,11 +6,12 @@
 //     GROUPS          such lines that a block works on
 #pragma once
 
+#include "scan_shifted.cuh"
 #include "segments.cuh"
 
 constexpr int ROWS_OF_LINE = WARPS * ROWS;
 constexpr int BLOCK = GROUPS * WARPS * LANES;
-constexpr bool SPREAD = !INPUT_PACKED || !OUTPUT_PACKED;
+constexpr bool SPREAD = !(INPUT_PACKED || SHIFTED_IN) || !OUTPUT_PACKED;
 
 static_assert(ROWS_OF_LINE <= TILE_ROWS, "a line is a tile at the most");
 
@@ -46,6 +47,15 @@ struct Rows {
 #pragma unroll
             for (int r = 0; r < ROWS; r++) gather_chunk(buffer, element[r], chunk[r].value);
         }
+    }
+
+    __device__ void load_shifted(const Line& line, const Geometry& g, Index first, const Readable& readable) {
+        ShiftedChunk shifted[ROWS];
+        first += lane_index() * CHUNK;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) shifted[r].load(line, first + r * ROW, readable);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) shifted[r].widen(line, g, first + r * ROW, chunk[r].value);
     }
 
     __device__ void scan(const Heads& heads, int first) {
@@ -119,7 +129,8 @@ __device__ void store_rows(Rows& rows, RowBuffer& buffer, const Line& line, cons
         const int first = (first_row + r) * ROW;
         finish_row(rows.chunk[r], rows.lanes[r], before, prefixes.inclusive[r],
                    heads.of_chunk(first + lane_index() * CHUNK));
-        store_row(buffer, line, g, begin + first, rows.chunk[r].value);
+        if (SHIFTED_OUT) store_shifted(buffer, line, begin + first, rows.chunk[r].value);
+        else store_row(buffer, line, g, begin + first, rows.chunk[r].value);
         before = {prefixes.inclusive[r], false};
     }
 }

@@ -253,6 +253,19 @@ ROWS = [
     scan("rows of padded lines", (4, 301), np.int32, pattern="padded lines", out_pattern="padded lines"),
     scan("rows in place", (2, 2051), np.int64, out_pattern="same"),
     scan("flattened", (40, 60), np.int32, axis=None, pattern="transposed"),
+    scan("rows of odd halves", (5, 1025), np.float16),
+    scan("rows of odd halves backwards, exclusive", (5, 601), np.float16, reverse=True, exclusive=True),
+    scan("rows of odd halves in place", (5, 513), np.float16, out_pattern="same"),
+    scan("rows of odd halves in place, backwards", (3, 1030), np.float16, out_pattern="same", reverse=True),
+    scan("rows of odd halves with an initial value", (3, 1027), np.float16, include_initial=True),
+    scan(
+        "rows of odd halves, backwards with an initial value", (3, 700), np.float16, include_initial=True, reverse=True
+    ),
+    scan("rows of odd bytes", (3, 1031), np.int8, reverse=True),
+    scan("rows of odd bytes summed in int32", (3, 1031), np.int32, stored=np.uint8),
+    scan("rows of odd halves, padded", (4, 571), np.float16, pattern="padded lines", out_pattern="padded lines"),
+    scan("rows of halves shifted by an element", (3, 1024), np.float16, pattern="offset by an element"),
+    scan("rows of odd doubles", (5, 257), np.float64, reverse=True),
 ]
 
 SHORT_ROWS = [
@@ -265,6 +278,22 @@ SHORT_ROWS = [
     scan("lines of three, backwards with an initial value", (90, 3), np.int64, include_initial=True, reverse=True),
     scan("short lines of products, exclusive", (70, 6), np.complex128, operation="product", exclusive=True),
     scan("short lines of every second", (40, 7), np.int32, pattern="every second"),
+    scan("short lines of odd halves", (203, 17), np.float16),
+    scan("short lines of odd halves in place, backwards", (61, 33), np.float16, out_pattern="same", reverse=True),
+    scan("short lines of halves, exclusive", (67, 65), np.float16, exclusive=True),
+    scan("short lines of halves that fill a row", (9, 255), np.float16, reverse=True),
+    scan("short lines of odd halves, padded", (90, 21), np.float16, pattern="padded lines", out_pattern="contiguous"),
+    scan("short lines of halves shifted by an element", (99, 13), np.float16, out_pattern="offset by an element"),
+    scan("short lines of odd bytes", (205, 17), np.int8),
+    scan("short lines of odd bytes in place", (130, 35), np.int8, out_pattern="same"),
+    scan("short lines of bytes summed in int64", (70, 27), np.int64, stored=np.int8, reverse=True),
+    scan("short lines of odd floats", (97, 17), np.float32),
+    scan("tiny lines of one", (2061, 1), np.float16, reverse=True),
+    scan("tiny lines of odd halves", (1501, 3), np.float16),
+    scan("tiny lines of odd halves backwards, exclusive", (700, 5), np.float16, reverse=True, exclusive=True),
+    scan("tiny lines of odd bytes in place", (1333, 7), np.int8, out_pattern="same"),
+    scan("tiny lines of products", (1030, 6), np.int8, operation="product", exclusive=True),
+    scan("tiny lines of halves shifted by an element", (500, 3), np.float16, pattern="offset by an element"),
 ]
 
 

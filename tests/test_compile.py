@@ -79,6 +79,10 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         yield make_plan(spec, {"input": wide, "output": wide}, few)
     shifted = dense((9000, 65), F32)
     yield plan(Scan("sum", F32, 0), input=shifted, output=shifted)
+    for dtype, length in itertools.product((FLOATS[0], F32, FLOATS[3], INTEGERS[0], np.dtype(bool)), (3, 33, 601)):
+        lines = dense((999, length), dtype)
+        for forward in (False, True):
+            yield plan(Scan("sum", dtype, 1, reverse=not forward, exclusive=forward), input=lines, output=lines)
     linked = dense((3, 9001), F32)
     for dtype in (FLOATS[0], F32, COMPLEX[1]):
         yield plan(Scan("sum", dtype, 1, reverse=True), input=long, output=dense((300, 9001), dtype))

@@ -122,8 +122,10 @@ def test_index_type_grows_with_offsets(reach, expected):
         ((300, 100), 1, ["scan_flat_lines"]),
         ((300, 36), 1, ["scan_flat_lines"]),
         ((300, 64), 1, ["scan_short_lines"]),
-        ((300, 35), 1, ["scan_short_lines"]),
-        ((300, 65), 1, ["scan_lines"]),
+        ((300, 7), 1, ["scan_short_lines"]),
+        ((300, 35), 1, ["scan_shifted_lines"]),
+        ((300, 65), 1, ["scan_shifted_lines"]),
+        ((300, 129), 1, ["scan_lines"]),
         ((32, 8000), 0, ["scan_short_columns"]),
         ((128, 8000), 0, ["scan_short_columns"]),
         ((129, 8000), 0, ["scan_columns"]),
@@ -162,11 +164,45 @@ def test_warps_and_rows_cover_a_line(rows):
     assert rows_of_each <= 4
 
 
-@pytest.mark.parametrize(("length", "lanes"), [(1, 1), (4, 1), (5, 2), (9, 4), (32, 8), (33, 16), (64, 16)])
+@pytest.mark.parametrize(("length", "lanes"), [(1, 1), (4, 1), (5, 2), (9, 3), (32, 8), (33, 9), (64, 16)])
 def test_short_lines_share_a_row(length, lanes):
     plan = scan((1000, length))
     assert constants(plan)["LINE_LANES"] == str(lanes)
     assert plan.launches[0].grid * 4 * int(constants(plan)["ROWS"]) * (32 // lanes) >= 1000
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length", "lines"),
+    [
+        *(("float16", length, lines) for length, lines in [(1, 8), (3, 8), (4, 2), (5, 4), (7, 4), (8, 0)]),
+        *(("int8", length, lines) for length, lines in [(1, 16), (7, 8), (11, 4), (15, 4), (16, 0)]),
+        ("float32", 3, 0),
+    ],
+)
+def test_tiny_lines_fill_whole_words(dtype, length, lines):
+    array = layout((10_000, length), dtype)
+    plan = make_plan(Scan("sum", np.dtype(dtype), 1), {"input": array, "output": array})
+    assert (kernels(plan) == ["scan_tiny_lines"]) == (lines > 0)
+    if lines:
+        found = constants(plan)
+        assert int(found["LANE_LINES"]) == lines
+        assert plan.launches[0].grid * 4 * 32 * int(found["ROWS"]) * lines >= 10_000
+
+
+@pytest.mark.parametrize(
+    ("source", "shifted"),
+    [
+        (layout((3, 3001), "float16"), ("1", "1")),
+        (layout((3, 3000), "float16"), ("0", "0")),
+        (layout((3, 3001), "float16", strides=(-3001, 1)), ("0", "1")),
+        (layout((3, 3001), "float16", strides=(6002, 2)), ("0", "1")),
+        (layout((3, 3001), "float16", alignment=1), ("0", "1")),
+        (layout((3, 3000), "float16", alignment=2), ("1", "0")),
+    ],
+)
+def test_lines_at_any_address_are_moved_in_words(source, shifted):
+    plan = make_plan(Scan("sum", np.dtype("float16"), 1), {"input": source, "output": layout(source.shape, "float16")})
+    assert (constants(plan)["SHIFTED_IN"], constants(plan)["SHIFTED_OUT"]) == shifted
 
 
 def test_integers_stored_in_fewer_bytes_make_longer_chunks():

@@ -58,7 +58,7 @@ def _plan_rows(
     device: DeviceProperties,
 ) -> Plan:
     if work.tiles == 1:
-        return plan_lines(spec, constants, work, device)
+        return plan_lines(spec, arrays, constants, work, device)
     if are_few_tiles(work, device):
         return plan_linked_tiles(spec, constants, work, device)
     return plan_stream(spec, arrays, constants, work, device)

@@ -29,7 +29,7 @@ def plan_linked_tiles(spec: Scan | SegmentedScan, constants: Constants, work: Wo
     tiles = work.lines * work.tiles
     most = max(tiles, device.multiprocessors // 2)
     parts, (warps, rows) = next(share for share in LINKED_SHARES if tiles * share[0] <= most)
-    shares = {"WARPS": warps, "ROWS": rows, "GROUPS": 1}
+    shares = {"WARPS": warps, "ROWS": rows, "GROUPS": 1, "SHIFTED_IN": 0, "SHIFTED_OUT": 0}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), Scratch(), work.geometry)
     launch = Launch("scan_linked", tiles * parts, warps * LANES, arguments, early=True)
     scratch = scratch_bytes(spec, work, parts * _LINKED_COPIES)
