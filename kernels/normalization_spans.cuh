@@ -59,14 +59,15 @@ struct Place {
     }
 };
 
-// Step k of the span in an array, where that of element 0 is given; element 0 again if the step does not exist.
-template <int ARRAY, typename Char>
-__device__ Char* step_of(Char* column, const Geometry& g, const Place& place, int k) {
-    if constexpr (WHOLE && REDUCED_RANK == 1) {
+// Step k of the span in an array, where that of element 0 is given; element `other` if the step does not exist. ALL: it
+// is known to, as all steps of the span are.
+template <int ARRAY, bool ALL = WHOLE, typename Char>
+__device__ Char* step_of(Char* column, const Geometry& g, const Place& place, int k, Index other = 0) {
+    if constexpr (ALL && REDUCED_RANK == 1) {
         const long long stride = g.reduced.stride[ARRAY][0];  // so that an address takes one instruction
         return column + place.begin * stride + k * stride;
     }
-    return column + g.reduced.offsets(k < place.count ? place.begin + k : 0).of[ARRAY];
+    return column + g.reduced.offsets(ALL || k < place.count ? place.begin + k : other).of[ARRAY];
 }
 
 using Elements = Pack<Input, VECTOR>;
@@ -233,7 +234,7 @@ struct Span {
     Elements step[STEPS];
     RowsOfWarp<INPUT_ROW, Elements>::Pieces pieces;  // of narrow rows, until the lanes have handed them over
 
-    // FILLED: steps that do not exist become the first of their columns; otherwise they are left out.
+    // FILLED: steps that do not exist become the first of their columns; otherwise they may be any.
     template <bool FILLED> __device__ void load(const char* column, const Geometry& g, const Place& place) {
         if constexpr (INPUT_ROW != 0) {
             if (place.warp_is_whole(g)) {
@@ -241,9 +242,17 @@ struct Span {
                 return RowsOfWarp<INPUT_ROW, Elements>::load(rows, pieces);
             }
         }
+        // Compilers wait for what a branch has loaded before the next one, so there is one for all steps.
+        if (place.count == STEPS) load_steps<true>(column, g, place, 0);
+        else if (FILLED) load_steps<false>(column, g, place, 0);
+        else if (place.count > 0) load_steps<false>(column, g, place, place.begin);
+    }
+
+    template <bool ALL>
+    __device__ void load_steps(const char* column, const Geometry& g, const Place& place, Index other) {
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
-            if (FILLED || k < place.count) step[k] = load_elements(step_of<OF_INPUT>(column, g, place, k), g);
+            step[k] = load_elements(step_of<OF_INPUT, ALL>(column, g, place, k, other), g);
         }
     }
 
@@ -313,9 +322,16 @@ struct Span {
                 return;
             }
         }
+        if (place.count == STEPS) store_steps<true>(column, g, place, result);
+        else store_steps<false>(column, g, place, result);
+    }
+
+    template <bool ALL>
+    __device__ static void store_steps(char* column, const Geometry& g, const Place& place,
+                                       const Results (&result)[STEPS]) {
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
-            if (k < place.count) store_results(step_of<OF_OUTPUT>(column, g, place, k), g, result[k]);
+            if (ALL || k < place.count) store_results(step_of<OF_OUTPUT, ALL>(column, g, place, k), g, result[k]);
         }
     }
 

@@ -21,6 +21,9 @@ _SPAN_BYTES, _MOST_VALUES = 128, 64
 _STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
 _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 
+#: Threads across strips for each that has columns, at the most, unless strips would be too narrow.
+_MOST_IDLE = 1.3
+
 #: Tiles, by whether they are normalized as well: threads, how wide strips are, how often a thread loads a span at most.
 #: On an H200 a block of 512 that only reads leaves memory idle when it ends; narrower stores cost more than that.
 #: Blocks of four warps that only read are the best, if they load often: 246 us for (65536, 4096), 252 if they load 8
@@ -149,7 +152,12 @@ def _alone(spans: Columns, groups: Groups, device: DeviceProperties) -> Columns 
 def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
     """So many threads that have a strip of so many bytes."""
     width = spans.vector * groups.source.dtype.itemsize
-    across = min(max(1, nbytes // width), power_of_two(math.ceil(groups.count / spans.vector)))
+    vectors = math.ceil(groups.count / spans.vector)
+    most = min(max(1, nbytes // width), power_of_two(vectors))
+    widths = [across for across in (most, most // 2, most // 4) if across * width >= _LEAST_STRIP_BYTES] or [most]
+    threads_across = {across: math.ceil(vectors / across) * across for across in widths}
+    enough = (across for across in widths if threads_across[across] <= _MOST_IDLE * vectors)
+    across = next(enough, widths[-1])
     return spans._replace(across=across, spans=max(1, threads // across))
 
 
