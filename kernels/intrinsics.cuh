@@ -255,27 +255,27 @@ __device__ inline uint2 load_evicted_last(const uint2* from) {
 #endif
 }
 
-// Words that lie OFFSET bytes behind `from`, of which those before `end` bytes are wanted, and in the first word those
+// Words that lie BEHIND bytes behind `from`, of which those before `end` bytes are wanted, and in the first word those
 // from `begin` on: zeros if none are. The others may be somebody else's, who writes them meanwhile, or nobody's: where
 // there is a byte of 16 aligned ones, a GPU has memory for all of them. Without a branch: compilers wait for what a
 // branch has loaded before they go on. Volatile, so that no load is moved to behind a store.
-template <typename Words, int OFFSET, Eviction HOW> __device__ Words load_around(const char* from, int, int end) {
+template <typename Words, int BEHIND, Eviction HOW> __device__ Words load_around(const char* from, int, int end) {
     Words words = {};
     const size_t address = __cvta_generic_to_global(from);
     if constexpr (sizeof(Words) == 4) {
         asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %2, %3; @wanted ld.global.b32 %0, [%1 + %3];}"
                      : "+r"(words)
-                     : "l"(address), "r"(end), "n"(OFFSET));
+                     : "l"(address), "r"(end), "n"(BEHIND));
     } else if constexpr (sizeof(Words) == 8) {
         asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %3, %4; @wanted ld.global.v2.b32 {%0, %1}, [%2 + %4];}"
                      : "+r"(words.x), "+r"(words.y)
-                     : "l"(address), "r"(end), "n"(OFFSET));
+                     : "l"(address), "r"(end), "n"(BEHIND));
     } else {
 #define LOAD_16(policy, kind, hint)                                                                   \
     asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %5, %6;" policy "@wanted ld.global" kind    \
                  ".v4.b32 {%0, %1, %2, %3}, [%4 + %6]" hint ";}"                                      \
                  : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)                         \
-                 : "l"(address), "r"(end), "n"(OFFSET));
+                 : "l"(address), "r"(end), "n"(BEHIND));
         if constexpr (HOW == EVICT_FIRST) {
             LOAD_16("", ".cs", "")
 #if __CUDA_ARCH__ >= 800

@@ -88,11 +88,11 @@ Words load_evicted_last(const Words* from) {
 template <typename Words, int OFFSET, auto HOW>
 Words load_around(const char* from, int begin, int end) {
     Words words = {};
-    if (end <= OFFSET) return words;
+    if (end <= BEHIND) return words;
     auto* const bytes = reinterpret_cast<char*>(&words);
     for (int i = 0; i < static_cast<int>(sizeof words); i++) {
-        const bool wanted = (OFFSET > 0 || i >= begin) && OFFSET + i < end;
-        bytes[i] = wanted ? from[OFFSET + i] : static_cast<char>(0xa5);
+        const bool wanted = (BEHIND > 0 || i >= begin) && BEHIND + i < end;
+        bytes[i] = wanted ? from[BEHIND + i] : static_cast<char>(0xa5);
     }
     return words;
 }
