@@ -85,7 +85,7 @@ Words load_evicted_last(const Words* from) {
 }
 
 // Loads nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it.
-template <typename Words, int OFFSET, auto HOW>
+template <typename Words, int BEHIND, auto HOW>
 Words load_around(const char* from, int begin, int end) {
     Words words = {};
     if (end <= BEHIND) return words;
