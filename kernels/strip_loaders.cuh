@@ -52,7 +52,7 @@ __device__ void copy_rows(const Work& work, const Piece& piece, const Unit& unit
 template <int DOWN>
 __device__ void copy_shifted(const Piece& piece, int rows, const char* row, const Staged& staged, Index apart, int step,
                              int number) {
-    static_assert(SIZE >= 4 && DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
+    static_assert(DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
     row += step * apart;
     const int place = number * 16 - static_cast<int>(reinterpret_cast<unsigned long long>(row) % 16);
     const int begin = place < 0 ? -place : 0, end = up_to(piece.width * SIZE - place, 16);

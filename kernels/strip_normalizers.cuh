@@ -12,12 +12,15 @@
 using Elements = Pack<Input, VECTOR>;
 
 // A normalizer has every NORMALIZERS-th row, or of a turned input every so manieth chunk of rows, and each lane VECTOR
-// columns. Where the output is turned, 8 lanes have chunks of steps side by side, so that they store 128 bytes at a
+// columns: side by side, where they are stored together or an array is turned, otherwise LANES apart, so that a warp
+// stores to neighbours. Where the output is turned, 8 lanes have chunks of steps side by side, so that they store 128 bytes at a
 // time, by 4 that have chunks of columns; and normalizers share the columns in SETS, each of which has all steps.
 constexpr int ROWS = STEPS * COLUMNS / (NORMALIZERS * LANES * VECTOR);  // of a lane
 constexpr int PART_ROWS = ROWS / UNIT_PARTS;
 constexpr int TOGETHER = INPUT_TURNED || OUTPUT_TURNED ? CHUNK : 1;
 constexpr int SETS = OUTPUT_TURNED ? COLUMNS / (4 * CHUNK) : 1, OF_SET = NORMALIZERS / SETS;
+constexpr bool SIDE_BY_SIDE = OUTPUT_PACKED || INPUT_TURNED || OUTPUT_TURNED;
+constexpr int BETWEEN = SIDE_BY_SIDE ? 1 : LANES;  // from one column of a lane to the next
 constexpr int OPERAND_ROWS = HAS_SCALE == OF_ELEMENTS || HAS_BIAS == OF_ELEMENTS ? ROWS : 1;
 
 static_assert(NORMALIZERS % SETS == 0 && ROWS % TOGETHER == 0, "all normalizers have as much of all units");
@@ -32,7 +35,14 @@ __device__ int step_of(int row, int normalizer) {
 
 // Of the VECTOR columns of a lane.
 __device__ int first_column(int normalizer) {
-    return (OUTPUT_TURNED ? normalizer % SETS * 4 + lane_index() / 8 : lane_index()) * VECTOR;
+    const int place = OUTPUT_TURNED ? normalizer % SETS * 4 + lane_index() / 8 : lane_index();
+    return SIDE_BY_SIDE ? place * VECTOR : place;
+}
+
+// How many of them exist, from `column` on: all or none that lie side by side.
+__device__ int existing_of_lane(int column, int width) {
+    if (SIDE_BY_SIDE) return column < width ? VECTOR : 0;
+    return up_to(width - column + BETWEEN - 1, VECTOR * BETWEEN) / BETWEEN;
 }
 
 // Scale or bias that is the same for all columns, but of each row its own: each lane has that of one of the rows, or of
@@ -64,15 +74,19 @@ template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool EACH> struct 
     using Rows = OfRows<Stored, ARRAY, EVERYWHERE, ALIGNED>;
     Operand<Stored, KIND == OF_ELEMENTS ? OF_GROUP : KIND, ALIGNED, 1> value[WIDE];
 
-    __device__ void load(const char* of_column, double number, const Geometry& g) {
+    // Of so many columns of the lane that exist, or else of the first again.
+    __device__ void load(const char* of_column, double number, const Geometry& g, int exist) {
 #pragma unroll
-        for (int v = 0; v < WIDE; v++) value[v].load_once(of_column + v * g.kept.stride[ARRAY][INNER], number);
+        for (int v = 0; v < WIDE; v++) {
+            const Index column = SIDE_BY_SIDE || v < exist ? v * BETWEEN : 0;
+            value[v].load_once(of_column + column * g.kept.stride[ARRAY][INNER], number);
+        }
     }
-    // By all lanes.
-    __device__ void load_row(const char* of_column, const Geometry& g, const Unit& unit, int step, bool exists,
+    // By all lanes; of no column if none exists.
+    __device__ void load_row(const char* of_column, const Geometry& g, const Unit& unit, int step, int exist,
                              const Rows& rows, int number) {
         if constexpr (EVERYWHERE) value[0].pack = rows.of_row(number);
-        else if (KIND == OF_ELEMENTS && exists) load(of_column + row_offset<ARRAY>(g, unit, step), 0, g);
+        else if (KIND == OF_ELEMENTS && exist > 0) load(of_column + row_offset<ARRAY>(g, unit, step), 0, g, exist);
     }
     __device__ Compute at(int v) const { return value[v < WIDE ? v : 0].at(0); }
 };
@@ -94,45 +108,45 @@ struct RowOperands {
     RowScale scale;
     RowBias bias;
 
-    __device__ void load_once(const Arrays& column, const Geometry& g) {
-        if (HAS_SCALE != OF_ELEMENTS) scale.load(column.scale, column.scale_number, g);
-        if (HAS_BIAS != OF_ELEMENTS) bias.load(column.bias, column.bias_number, g);
+    __device__ void load_once(const Arrays& column, const Geometry& g, int exist) {
+        if (HAS_SCALE != OF_ELEMENTS) scale.load(column.scale, column.scale_number, g, exist);
+        if (HAS_BIAS != OF_ELEMENTS) bias.load(column.bias, column.bias_number, g, exist);
     }
-    __device__ void load_row(const Arrays& column, const Geometry& g, const Unit& unit, int step, bool exists,
+    __device__ void load_row(const Arrays& column, const Geometry& g, const Unit& unit, int step, int exist,
                              const UnitOperands& operands, int number) {
-        scale.load_row(column.scale, g, unit, step, exists, operands.scale, number);
-        bias.load_row(column.bias, g, unit, step, exists, operands.bias, number);
+        scale.load_row(column.scale, g, unit, step, exist, operands.scale, number);
+        bias.load_row(column.bias, g, unit, step, exist, operands.bias, number);
     }
 };
 
 // The columns of a lane.
 struct Columns {
     Arrays first;
-    bool exist;
+    int exist;
     Normal normal[VECTOR];
     RowOperands operands[OPERAND_ROWS];
 
     __device__ Columns(const Work& work, const Piece& piece, int normalizer) {
         const int column = first_column(normalizer);
-        exist = column < piece.width;
-        first = piece.column(work.g, exist ? column : 0);
+        exist = existing_of_lane(column, piece.width);
+        first = piece.column(work.g, exist > 0 ? column : 0);
 #pragma unroll
-        for (int k = 0; k < OPERAND_ROWS; k++) operands[k].load_once(first, work.g);
+        for (int k = 0; k < OPERAND_ROWS; k++) operands[k].load_once(first, work.g, exist);
     }
     __device__ void await(const Piece& piece, int normalizer) {
         piece.known.ready.wait(piece.use);
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) normal[v] = piece.known.normal[first_column(normalizer) + v];
+        for (int v = 0; v < VECTOR; v++) normal[v] = piece.known.normal[first_column(normalizer) + v * BETWEEN];
     }
 };
 
-__device__ void normalize_row(const Work& work, const Elements& elements, const Normal (&normal)[VECTOR],
+__device__ void normalize_row(const Work& work, const Elements& elements, const Columns& columns,
                               const RowOperands& operands, char* to) {
     Compute y[VECTOR];
     unpack(elements, y);
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        y[v] = activated(normal[v].apply(y[v]), operands.scale.at(v), operands.bias.at(v), work.p);
+        y[v] = activated(columns.normal[v].apply(y[v]), operands.scale.at(v), operands.bias.at(v), work.p);
     }
     const Pack<Output, VECTOR> result = pack_of<Output>(y);
     if constexpr (OUTPUT_PACKED) {
@@ -140,7 +154,8 @@ __device__ void normalize_row(const Work& work, const Elements& elements, const 
     } else {
 #pragma unroll
         for (int v = 0; v < VECTOR; v++) {
-            store_element<OUTPUT_ALIGNED>(to + v * work.g.kept.stride[OF_OUTPUT][INNER], result.element[v]);
+            if (!SIDE_BY_SIDE && v >= columns.exist) continue;
+            store_element<OUTPUT_ALIGNED>(to + v * BETWEEN * work.g.kept.stride[OF_OUTPUT][INNER], result.element[v]);
         }
     }
 }
@@ -152,7 +167,8 @@ struct HeldUnit {
     __device__ void take(const Work& work, const Piece& piece, const Unit& unit, int normalizer) {
         work.stage(unit.visit).full.wait(use_of(unit.visit));
         const Staged staged(work, piece, unit);
-        const int wanted = first_column(normalizer), column = wanted < piece.width ? wanted : 0;
+        const int wanted = first_column(normalizer), exist = existing_of_lane(wanted, piece.width);
+        const int column = exist > 0 ? wanted : 0;
 #pragma unroll
         for (int k = 0; k < ROWS; k += TOGETHER) {
             const int step = step_of(k, normalizer);
@@ -160,7 +176,7 @@ struct HeldUnit {
                 take_chunks(staged, step, column, &row[k]);
             } else {
 #pragma unroll
-                for (int j = 0; j < TOGETHER; j++) take_row(staged.element(step + j, column), row[k + j]);
+                for (int j = 0; j < TOGETHER; j++) take_row(staged.element(step + j, column), exist, row[k + j]);
             }
         }
         leave(work, unit.visit);
@@ -175,10 +191,13 @@ struct HeldUnit {
         }
     }
 
-    __device__ static void take_row(const char* from, Elements& row) {
-        if constexpr (SHIFTED) {
+    __device__ static void take_row(const char* from, int exist, Elements& row) {
+        if constexpr (SHIFTED || !SIDE_BY_SIDE) {
 #pragma unroll
-            for (int v = 0; v < VECTOR; v++) row.element[v] = reinterpret_cast<const Input*>(from)[v];
+            for (int v = 0; v < VECTOR; v++) {
+                const int column = SIDE_BY_SIDE || v < exist ? v * BETWEEN : 0;
+                row.element[v] = reinterpret_cast<const Input*>(from)[column];
+            }
         } else {
             row = *reinterpret_cast<const Elements*>(from);
         }
@@ -186,11 +205,12 @@ struct HeldUnit {
 
     __device__ void finish(const Work& work, const Unit& unit, int normalizer, Columns& columns,
                            const UnitOperands& of_unit) const {
-        const int count = columns.exist ? unit.count : 0;
+        const int count = columns.exist > 0 ? unit.count : 0;
 #pragma unroll
         for (int k = 0; k < ROWS; k++) {
             const int step = step_of(k, normalizer);
-            columns.operands[k % OPERAND_ROWS].load_row(columns.first, work.g, unit, step, step < count, of_unit, k);
+            const int exist = step < count ? columns.exist : 0;
+            columns.operands[k % OPERAND_ROWS].load_row(columns.first, work.g, unit, step, exist, of_unit, k);
         }
         if constexpr (OUTPUT_TURNED) store_lines(work, unit, normalizer, columns, count);
         else store_rows(work, unit, normalizer, columns, count);
@@ -208,7 +228,7 @@ struct HeldUnit {
                 const int step = step_of(done, 0) + step_of(k, normalizer);
                 const int more = step_of(k + 1, normalizer) - step_of(k, normalizer);
                 const RowOperands& operands = columns.operands[k % OPERAND_ROWS];
-                if (step < count) normalize_row(work, left.row[k], columns.normal, operands, to);
+                if (step < count) normalize_row(work, left.row[k], columns, operands, to);
                 if constexpr (EVEN_ROWS) to += more * work.g.reduced.stride[OF_OUTPUT][REDUCED_RANK - 1];
                 else to = columns.first.output + row_offset<OF_OUTPUT>(work.g, unit, step + more);
             }

@@ -35,6 +35,9 @@ _MOST_CHUNKS = 8
 #: Loaders that copy single elements: every second of (4096, 65536) floats takes 0.437 ms, and 0.452 with 4.
 _MANY_COPIERS = 8
 
+#: As many as make the rows that a loader copies alike, whatever their shift.
+_COPIERS_OF_SHIFTED_HALVES = 4
+
 #: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
 #: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
 #: 0.565, 0.575 and 0.582. (65536, 4096) take 0.604 ms with 5 or 6, 0.611 with 4 and 0.615 with 3; transposed 0.662 with
@@ -103,7 +106,7 @@ class Access(NamedTuple):
             return cls(VECTOR_BYTES, output_turned=True) if whole and same else None
         if not source.element_aligned:
             return None
-        if _dense(groups, "input", "kept") and (whole or (size >= _LEAST_COPY and _even_rows(groups, _MOST_STEPS))):
+        if _dense(groups, "input", "kept") and (whole or _even_rows(groups, _MOST_STEPS)):
             return cls(VECTOR_BYTES, shifted=not whole)
         return cls(size) if size >= _LEAST_COPY else None
 
@@ -153,7 +156,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None
     vector = groups.chunk if access.output_turned else strips.columns // LANES
-    if groups.kept.sizes[-1] % vector:
+    if access.is_turned and groups.kept.sizes[-1] % vector:
         return None
     held = _held(groups, access, strips, device)
     takes_registers = held == _HELD_OF_LARGE
@@ -162,7 +165,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         piece=strips.piece,
         stages=strips.stages,
         held=held,
-        loaders=_COPIERS if access.copy_bytes == VECTOR_BYTES else _MANY_COPIERS,
+        loaders=_loaders(groups, access),
         adders=max(_ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
@@ -203,6 +206,12 @@ def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int |
     for each row."""
     kinds = {name: kind for name, kind in groups.constants(spec).items() if name in ("HAS_SCALE", "HAS_BIAS")}
     return {name: _OF_ELEMENTS if kind == _OF_CHUNKS else kind for name, kind in kinds.items()}
+
+
+def _loaders(groups: Groups, access: Access) -> int:
+    if access.copy_bytes < VECTOR_BYTES:
+        return _MANY_COPIERS
+    return _COPIERS_OF_SHIFTED_HALVES if access.shifted and groups.source.dtype.itemsize == 2 else _COPIERS
 
 
 def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
