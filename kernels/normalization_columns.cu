@@ -136,7 +136,7 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
         span.load<false>(column.input, g, place);
         span.hand_over(warp_rows, g, place);
         if (operands.DIFFER) operands.load(column, g, place);
-        span.store(warp_rows, column.output, g, place, normalizers, operands, p);
+        span.store<true>(warp_rows, column.output, g, place, normalizers, operands, p);
         place.next_round();
     }
 }

@@ -243,8 +243,8 @@ struct Span {
             }
         }
         // Compilers wait for what a branch has loaded before the next one, so there is one for all steps.
-        if (place.count == STEPS) load_steps<true>(column, g, place, 0);
-        else if (FILLED) load_steps<false>(column, g, place, 0);
+        if (FILLED) load_steps<WHOLE>(column, g, place, 0);
+        else if (place.count == STEPS) load_steps<true>(column, g, place, 0);
         else if (place.count > 0) load_steps<false>(column, g, place, place.begin);
     }
 
@@ -306,6 +306,8 @@ struct Span {
         }
     }
 
+    // IN_ROUNDS: addresses of whole spans are found faster. In kernels that store once that only takes registers.
+    template <bool IN_ROUNDS = false>
     __device__ void store(WarpRows& rows, char* column, const Geometry& g, const Place& place,
                           const Normalizer<Compute>* normalizers, const SpanOperands& operands,
                           const Parameters& p) const {
@@ -322,8 +324,8 @@ struct Span {
                 return;
             }
         }
-        if (place.count == STEPS) store_steps<true>(column, g, place, result);
-        else store_steps<false>(column, g, place, result);
+        if (IN_ROUNDS && place.count == STEPS) store_steps<true>(column, g, place, result);
+        else store_steps<WHOLE>(column, g, place, result);
     }
 
     template <bool ALL>

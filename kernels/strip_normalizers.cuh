@@ -13,8 +13,9 @@ using Elements = Pack<Input, VECTOR>;
 
 // A normalizer has every NORMALIZERS-th row, or of a turned input every so manieth chunk of rows, and each lane VECTOR
 // columns: side by side, where they are stored together or an array is turned, otherwise LANES apart, so that a warp
-// stores to neighbours. Where the output is turned, 8 lanes have chunks of steps side by side, so that they store 128 bytes at a
-// time, by 4 that have chunks of columns; and normalizers share the columns in SETS, each of which has all steps.
+// stores to neighbours. Where the output is turned, 8 lanes have chunks of steps side by side, so that they store 128
+// bytes at a time, by 4 that have chunks of columns; and normalizers share the columns in SETS, each of which has all
+// steps.
 constexpr int ROWS = STEPS * COLUMNS / (NORMALIZERS * LANES * VECTOR);  // of a lane
 constexpr int PART_ROWS = ROWS / UNIT_PARTS;
 constexpr int TOGETHER = INPUT_TURNED || OUTPUT_TURNED ? CHUNK : 1;

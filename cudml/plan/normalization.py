@@ -46,7 +46,8 @@ MOST_ROWS, _ROWS_OF_LARGE = 16, 64
 _FEW_ROWS, _MANY_ROWS = 16, 256
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments alone, 64
-#: usually, 80 for whole groups of float32 in a warp and for more rows, 128 for what is computed in double and for most.
+#: usually, 80 for more rows and whole groups in a warp, of float32 or that begin anywhere, 128 for what is computed in
+#: double and for most.
 _THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1344, 1024, 768, 512
 
 #: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
@@ -176,7 +177,8 @@ def _plan_short(
     most = group_rows if few else _SHORT_ROWS
     held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
-    threads = _THREADS_OF_80 if groups.source.dtype.itemsize == 4 else _THREADS_OF_64
+    packed = all(groups.packed(name) for name in ("input", "output") if groups.has(name))
+    threads = _THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else _THREADS_OF_64
     shares = {
         **_shares(groups, device, 1, held),
         "TEAMS": _WARPS_OF_SHORT_GROUPS,
