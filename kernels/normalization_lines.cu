@@ -122,6 +122,8 @@ __device__ void store_short(RowBuffer& buffer, const RowGroups& groups, const Ge
         for (int j = 0; j < CHUNK; j++) {
             if (place_in_group() + j < SHORT_LENGTH) buffer.output[place_in_row(j)] = result.element[j];
         }
+        const int behind = GROUPS_OF_ROW * SHORT_LENGTH + lane_index();
+        if (behind < ROW && lane_index() < 16) buffer.output[behind] = Output();  // store_run() reads whole pieces
         __syncwarp();
         if constexpr (OUTPUT_STEP > 0) {
             store_run<ROW>(groups.group(0).output, buffer.output, groups.count * SHORT_LENGTH);

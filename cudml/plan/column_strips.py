@@ -18,6 +18,9 @@ _MOST_COLUMNS = 64
 #: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
 _MANY_BLOCKS = 8
 
+#: Columns, at least, for each that a strip shares with the next if they overlap, as these are loaded and added up twice.
+_COLUMNS_OF_OVERLAP = 4
+
 #: So few blocks that share a strip do with fewer folders and stages (scan_columns.py).
 _FEW_BLOCKS = 4
 
@@ -97,8 +100,7 @@ def _copy_bytes(case: ColumnCase) -> int:
     if case.work.output_turned and size != case.output.dtype.itemsize:
         return 0
     if case.fits_densely:
-        width = dense_bytes(case, case.source, 0)
-        return width if width >= max(4, size) else 0
+        return case.dense_bytes(case.source)
     if case.is_shifted:
         return VECTOR_BYTES
     widths = [width for width in (16, 8, 4) if width >= size and case.inner * size % width == 0]
@@ -113,15 +115,8 @@ def _overlap(case: ColumnCase, columns: int) -> bool:
     strides = zip(output.shape, source.strides, output.strides, strict=True)
     alike = all(size == 1 or (mine - other) % VECTOR_BYTES == 0 for size, mine, other in strides)
     aligned = source.alignment == output.alignment == VECTOR_BYTES
-    return alike and aligned and case.dense_output and not case.moves(output, SECTOR_BYTES)
-
-
-def dense_bytes(case: ColumnCase, layout: ArrayLayout, start: int) -> int:
-    """What divides the places and sizes of all rows of a contiguous unit, from `start` bytes of a line on."""
-    axis, inner = case.work.axis, case.work.line_axes[-1]
-    others = [stride for i, stride in enumerate(layout.strides) if i not in (axis, inner) and layout.shape[i] > 1]
-    line = case.work.length * case.inner * layout.dtype.itemsize
-    return math.gcd(layout.alignment, line, start, VECTOR_BYTES, *others)
+    few = columns >= _COLUMNS_OF_OVERLAP * (SECTOR_BYTES // output.dtype.itemsize - 1)
+    return few and alike and aligned and case.dense_output and not case.moves(output, SECTOR_BYTES)
 
 
 def turned_bytes(case: ColumnCase, layout: ArrayLayout) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -78,13 +79,21 @@ class ColumnCase(NamedTuple):
     def fits_densely(self) -> bool:
         """Whether a strip can be all there is beside the axis."""
         widest = min(_DENSE_COLUMNS, MOST_COLUMN_BYTES // self.accumulator)
-        return 2 <= self.inner <= widest and self.dense_input and self.is_contiguous and not self.work.turned
+        fits = 2 <= self.inner <= widest and self.dense_input and self.is_contiguous and not self.work.turned
+        return fits and self.dense_bytes(self.source) >= max(4, self.source.dtype.itemsize)
+
+    def dense_bytes(self, layout: ArrayLayout, start: int = 0) -> int:
+        """What divides the places and sizes of all rows of a contiguous unit, from `start` bytes of a line on."""
+        axis, inner = self.work.axis, self.work.line_axes[-1]
+        others = [stride for i, stride in enumerate(layout.strides) if i not in (axis, inner) and layout.shape[i] > 1]
+        line = self.work.length * self.inner * layout.dtype.itemsize
+        return math.gcd(layout.alignment, line, start, VECTOR_BYTES, *others)
 
     @property
     def is_shifted(self) -> bool:
         """Whether the rows of a strip begin or end at any element, and are copied by what lies aligned of them."""
         size, work = self.source.dtype.itemsize, self.work
-        copied = size in (4, 8) and size <= self.value.itemsize and self.device.hardware_gates
+        copied = size <= min(8, self.value.itemsize) and self.device.hardware_gates
         if not copied or work.turned or self.fits_densely or self.inner < LANES:
             return False
         aligned = self.moves(self.source, VECTOR_BYTES) and self.inner * size % VECTOR_BYTES == 0

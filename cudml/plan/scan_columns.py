@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cudml.plan.column_strips import Strip, dense_bytes, turned_bytes
+from cudml.plan.column_strips import Strip, turned_bytes
 from cudml.plan.columns import SECTOR_BYTES, VALUE_BYTES, ColumnCase
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import c_name
@@ -387,7 +387,7 @@ def _exchange_bytes(case: ColumnCase, columns: int, span: int) -> int:
     size = case.output.dtype.itemsize
     longer = case.output.shape[case.work.axis or 0] != case.work.length
     start = columns * size if longer else 0
-    return math.gcd(dense_bytes(case, case.output, start), span * case.work.chunk * columns * size)
+    return math.gcd(case.dense_bytes(case.output, start), span * case.work.chunk * columns * size)
 
 
 def _stage_bytes(case: ColumnCase, chosen: Columns) -> int:
