@@ -41,6 +41,13 @@ __device__ void copy_piece(void* to, const void* from) {
     else copy_async<COPY_BYTES, EVICTION_OF_PIECES>(to, from);
 }
 
+// What is no whole piece of 16 bytes at the end of an array, of which so many bytes are.
+__device__ void copy_rest(char* to, const char* from, int bytes) {
+    for (int i = bytes / 16 * 16; i < bytes; i += SIZE) {
+        *reinterpret_cast<Staged*>(to + i) = *reinterpret_cast<const Staged*>(from + i);
+    }
+}
+
 // Rows that are contiguous in memory and in the stage, in pieces.
 __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int thread) {
     constexpr int THREADS = LOADERS * LANES, PIECES = ROW_BYTES / COPY_BYTES;
@@ -56,11 +63,12 @@ __device__ void copy_dense(const Work& work, const Unit& unit, char* data, int t
     }
     for (int row = 0; row < ROWS; row++) {
         const char* from = unit.input + unit.lowest(row, work.g.length) * step;
-        const int bytes = unit.steps_of(row) * PITCH;
+        const int bytes = unit.steps_of(row) * PITCH, whole = bytes / COPY_BYTES * COPY_BYTES;
 #pragma unroll 1  // as in copy_box
-        for (int i = thread * COPY_BYTES; i < bytes; i += THREADS * COPY_BYTES) {
+        for (int i = thread * COPY_BYTES; i < whole; i += THREADS * COPY_BYTES) {
             copy_async<COPY_BYTES>(begin_of_row(unit, data, row) + i, from + i);
         }
+        if (thread == 0 && whole < bytes) copy_rest(begin_of_row(unit, data, row), from, bytes);
     }
 }
 
@@ -179,17 +187,18 @@ __device__ void copy_in_pieces(const Work& work, const Unit& unit, HardwareGate&
 // By a warp, in which each lane has a row.
 template <typename HardwareGate>
 __device__ void copy_in_bulk(const Work& work, const Unit& unit, HardwareGate& full, char* data) {
-    const int row = lane_index(), bytes = row < ROWS ? unit.steps_of(row) * PITCH : 0;
+    const int row = lane_index(), bytes = row < ROWS ? unit.steps_of(row) * PITCH : 0, whole = bytes / 16 * 16;
+    const char* from = unit.input + unit.lowest(row, work.g.length) * work.g.input_axis.stride[0];
     if (unit.count < STEPS) {
+        copy_rest(begin_of_row(unit, data, row), from, bytes);
         fill_last_span(unit, data);
         fence_async_proxy();  // the copy engine writes there next
     }
-    if (bytes == 0) {
+    if (whole == 0) {
         full.arrive();
         return;
     }
-    const char* from = unit.input + unit.lowest(row, work.g.length) * work.g.input_axis.stride[0];
-    full.template arrive_with_copy<EVICTION_OF_COPIES>(begin_of_row(unit, data, row), from, bytes);
+    full.template arrive_with_copy<EVICTION_OF_COPIES>(begin_of_row(unit, data, row), from, whole);
 }
 
 // Threads that follow each other take neighbours in memory.

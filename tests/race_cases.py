@@ -433,6 +433,8 @@ COLUMNS = [
     scan("columns in overlapping strips, backwards", (2, 333, 67), np.int64, axis=1, reverse=True),
     scan("columns in overlapping strips, in place", (600, 121), np.float32, axis=0, out_pattern="same"),
     twice("columns in overlapping strips, twice", (600, 121), np.float32, axis=0),
+    scan("contiguous columns of odd bytes", (1003, 3), np.int8, axis=0),
+    scan("contiguous columns of odd halves in place", (2501, 5), np.float16, axis=0, out_pattern="same"),
     scan("columns in shifted rows of halves", (700, 41), np.float16, axis=0),
     scan("columns in shifted rows of bytes", (1100, 67), np.int8, axis=0, pattern="padded lines", out_pattern="same"),
     scan("columns in shifted rows of bytes, backwards", (2, 570, 40), np.int64, 1, stored=np.int8, reverse=True),

@@ -83,10 +83,12 @@ class ColumnCase(NamedTuple):
         return fits and self.dense_bytes(self.source) >= max(4, self.source.dtype.itemsize)
 
     def dense_bytes(self, layout: ArrayLayout, start: int = 0) -> int:
-        """What divides the places and sizes of all rows of a contiguous unit, from `start` bytes of a line on."""
+        """What divides the places of all rows of a contiguous unit, from `start` bytes of a line on, and their sizes
+        except the very last one's."""
         axis, inner = self.work.axis, self.work.line_axes[-1]
         others = [stride for i, stride in enumerate(layout.strides) if i not in (axis, inner) and layout.shape[i] > 1]
-        line = self.work.length * self.inner * layout.dtype.itemsize
+        whole = self.outer > 1 or self.reverse or layout.alignment % VECTOR_BYTES > 0
+        line = self.work.length * self.inner * layout.dtype.itemsize if whole else 0
         return math.gcd(layout.alignment, line, start, VECTOR_BYTES, *others)
 
     @property
