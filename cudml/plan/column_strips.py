@@ -18,7 +18,7 @@ _MOST_COLUMNS = 64
 #: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
 _MANY_BLOCKS = 8
 
-#: Columns, at least, for each that a strip shares with the next if they overlap, as these are loaded and added up twice.
+#: Columns, at least, for each that a strip shares with the next if they overlap: these are loaded and added up twice.
 _COLUMNS_OF_OVERLAP = 4
 
 #: So few blocks that share a strip do with fewer folders and stages (scan_columns.py).
