@@ -74,11 +74,13 @@ template <int STEP, typename T, int COUNT> __device__ void store_part(char* to, 
         for (int k = 0; k < OF_WORD; k++) word.element[k] = element[i + k];
         if ((i + OF_WORD) * SIZE <= nbytes) *reinterpret_cast<Word*>(to + i * SIZE) = word;
     }
-    const int rest = nbytes % (OF_WORD * SIZE);
-    if (OF_WORD == 1 || rest <= 0 || nbytes > COUNT * SIZE) return;
+    if constexpr (OF_WORD > 1) {
+        const int rest = nbytes % (OF_WORD * SIZE);
+        if (rest <= 0 || nbytes > COUNT * SIZE) return;
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        if (i * SIZE >= nbytes - rest && i * SIZE < nbytes) reinterpret_cast<T*>(to)[i] = element[i];
+        for (int i = 0; i < COUNT; i++) {
+            if (i * SIZE >= nbytes - rest && i * SIZE < nbytes) reinterpret_cast<T*>(to)[i] = element[i];
+        }
     }
 }
 
