@@ -255,27 +255,27 @@ __device__ inline uint2 load_evicted_last(const uint2* from) {
 #endif
 }
 
-// Words that lie BEHIND bytes behind `from`, of which those before `end` bytes are wanted, and in the first word those
-// from `begin` on: zeros if none are. The others may be somebody else's, who writes them meanwhile, or nobody's: where
-// there is a byte of 16 aligned ones, a GPU has memory for all of them. Without a branch: compilers wait for what a
-// branch has loaded before they go on. Volatile, so that no load is moved to behind a store.
-template <typename Words, int BEHIND, Eviction HOW> __device__ Words load_around(const char* from, int, int end) {
+// Words that lie BEHIND bytes behind `from` if all of them lie before `end`, which is so many bytes behind it too, and
+// else zeros. Bytes before `begin` may be somebody else's, who writes them meanwhile. Without a branch: compilers wait
+// for what a branch has loaded before they go on. Volatile, so that no load is moved to behind a store.
+template <typename Words, int BEHIND, Eviction HOW> __device__ Words load_before(const char* from, int, int end) {
+    constexpr int LAST = BEHIND + static_cast<int>(sizeof(Words)) - 1;
     Words words = {};
     const size_t address = __cvta_generic_to_global(from);
     if constexpr (sizeof(Words) == 4) {
-        asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %2, %3; @wanted ld.global.b32 %0, [%1 + %3];}"
+        asm volatile("{.reg .pred all; setp.gt.s32 all, %2, %3; @all ld.global.b32 %0, [%1 + %4];}"
                      : "+r"(words)
-                     : "l"(address), "r"(end), "n"(BEHIND));
+                     : "l"(address), "r"(end), "n"(LAST), "n"(BEHIND));
     } else if constexpr (sizeof(Words) == 8) {
-        asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %3, %4; @wanted ld.global.v2.b32 {%0, %1}, [%2 + %4];}"
+        asm volatile("{.reg .pred all; setp.gt.s32 all, %3, %4; @all ld.global.v2.b32 {%0, %1}, [%2 + %5];}"
                      : "+r"(words.x), "+r"(words.y)
-                     : "l"(address), "r"(end), "n"(BEHIND));
+                     : "l"(address), "r"(end), "n"(LAST), "n"(BEHIND));
     } else {
-#define LOAD_16(policy, kind, hint)                                                                   \
-    asm volatile("{.reg .pred wanted; setp.gt.s32 wanted, %5, %6;" policy "@wanted ld.global" kind    \
-                 ".v4.b32 {%0, %1, %2, %3}, [%4 + %6]" hint ";}"                                      \
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)                         \
-                 : "l"(address), "r"(end), "n"(BEHIND));
+#define LOAD_16(policy, kind, hint)                                                           \
+    asm volatile("{.reg .pred all; setp.gt.s32 all, %5, %6;" policy "@all ld.global" kind     \
+                 ".v4.b32 {%0, %1, %2, %3}, [%4 + %7]" hint ";}"                              \
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)                 \
+                 : "l"(address), "r"(end), "n"(LAST), "n"(BEHIND));
         if constexpr (HOW == EVICT_FIRST) {
             LOAD_16("", ".cs", "")
 #if __CUDA_ARCH__ >= 800
@@ -288,6 +288,15 @@ template <typename Words, int BEHIND, Eviction HOW> __device__ Words load_around
 #undef LOAD_16
     }
     return words;
+}
+
+// The same for two bytes, if they are the last before `end`.
+template <int BEHIND> __device__ unsigned load_last_half(const char* from, int end) {
+    unsigned short half = 0;
+    asm volatile("{.reg .pred last; setp.eq.s32 last, %2, %3; @last ld.global.u16 %0, [%1 + %4];}"
+                 : "+h"(half)
+                 : "l"(__cvta_generic_to_global(from)), "r"(end), "n"(BEHIND + 2), "n"(BEHIND));
+    return half;
 }
 
 // 16 bytes in one access, of which nobody sees a part, unless the upper half of the first word is `upper`. PTX promises

@@ -4,6 +4,7 @@
 //     INPUT_PACKED, OUTPUT_PACKED, SCALE_PACKED, BIAS_PACKED   whole chunks lie dense and aligned
 //     OUTPUT_STEP     where the output is not packed, but a group's elements lie side by side: bytes, 1 to 8, of which
 //                     every chunk begins at a multiple; else 0
+//     GRAIN           elements, a power of two and a chunk at the most, of which every group has a multiple
 //     ENDS            0: every chunk exists that is worked on; 1: it exists or not; 2: a part of it may
 #pragma once
 
@@ -48,10 +49,10 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, In
     constexpr Eviction HOW = ARRAY == OF_INPUT ? EVICTION : EVICT_NORMALLY;
     if constexpr (PACKED && ENDS == WHOLE) {
         chunk = load_items<HOW, Pack<T, COUNT>>(from + packed_offset<ARRAY, T>(g, number));
-    } else if constexpr (PACKED && sizeof(chunk) % 4 == 0) {
+    } else if constexpr (PACKED && sizeof(chunk) % 4 == 0 && sizeof(T) > 1) {
         const char* place = from + packed_offset<ARRAY, T>(g, number);
         const int nbytes = existing_bytes<T, COUNT>(number, end);
-        chunk = load_run<Pack<T, COUNT>, 16, HOW>(place, nbytes);
+        chunk = load_run<Pack<T, COUNT>, 16, GRAIN * static_cast<int>(sizeof(T)), HOW>(place, nbytes);
     } else {
 #pragma unroll
         for (int j = 0; j < COUNT; j++) {

@@ -20,8 +20,9 @@ __device__ void load_dense(const char* group, const Geometry& g, Index number, I
     if constexpr (INPUT_PACKED) {
         load_chunk<OF_INPUT, true, true>(group, g, number, end, chunk);
     } else {
-        constexpr int SIZE = sizeof(Input);
-        chunk = load_run<Chunk, INPUT_STEP>(group + number * SIZE, existing_bytes<Input, CHUNK>(number, end));
+        constexpr int SIZE = sizeof(Input), STEP = INPUT_STEP < SIZE ? SIZE : INPUT_STEP;  // SIZE where nobody calls it
+        const int nbytes = existing_bytes<Input, CHUNK>(number, end);
+        if constexpr (SIZE > 1) chunk = load_run<Chunk, STEP, GRAIN * SIZE>(group + number * SIZE, nbytes);
     }
 }
 

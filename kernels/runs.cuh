@@ -24,41 +24,59 @@ template <typename V> __device__ V load_shifted(const char* from) {
     return result.values;
 }
 
-// The words of V that hold some of the bytes from `begin` to before `end`, counted from its first one; others are 0.
-template <typename V, typename Words, Eviction HOW, int PLACE = 0>
-__device__ void load_words(const char* from, int begin, int end, V& v) {
-    if constexpr (PLACE < sizeof(V)) {
-        reinterpret_cast<Words*>(&v)[PLACE / sizeof(Words)] = load_around<Words, PLACE, HOW>(from, begin, end);
-        load_words<V, Words, HOW, PLACE + static_cast<int>(sizeof(Words))>(from, begin, end, v);
+template <int BYTES> struct WordsOf { using type = uint4; };
+template <> struct WordsOf<8> { using type = uint2; };
+template <> struct WordsOf<4> { using type = unsigned; };
+
+// Of the bytes before `end`, MULTIPLE at a time, those that lie from PLACE to before LAST.
+template <int MULTIPLE, int LAST, int PLACE>
+__device__ void add_rest(const char* from, int begin, int end, unsigned* word) {
+    if constexpr (PLACE < LAST) {
+        constexpr int BYTES = MULTIPLE < 4 ? 4 : MULTIPLE;
+        const auto words = load_before<typename WordsOf<BYTES>::type, PLACE, EVICT_NORMALLY>(from, begin, end);
+#pragma unroll
+        for (int i = 0; i < BYTES / 4; i++) word[PLACE / 4 + i] |= reinterpret_cast<const unsigned*>(&words)[i];
+        if (MULTIPLE < 4) word[PLACE / 4] |= load_last_half<PLACE>(from, end);
+        add_rest<MULTIPLE, LAST, PLACE + BYTES>(from, begin, end, word);
     }
 }
 
-// The first `nbytes` of V, at a multiple of STEP bytes or, if that is less, of its size. What lies behind may be
-// anything. No branch, and nothing is loaded but words that hold some of these bytes.
-template <typename V, int STEP, Eviction HOW = EVICT_NORMALLY> __device__ V load_run(const char* from, int nbytes) {
-    constexpr int COUNT = sizeof(V) / 4, AT_ONCE = STEP < static_cast<int>(sizeof(V)) ? STEP : COUNT * 4;
-    static_assert(sizeof(V) % 4 == 0, "whole words");
-    struct Shifted {
-        unsigned word[COUNT + 1];
-    };
-    V v;
-    if constexpr (AT_ONCE >= 16) {
-        load_words<V, uint4, HOW>(from, 0, nbytes, v);
-    } else if constexpr (AT_ONCE == 8) {
-        load_words<V, uint2, HOW>(from, 0, nbytes, v);
-    } else if constexpr (AT_ONCE == 4) {
-        load_words<V, unsigned, HOW>(from, 0, nbytes, v);
-    } else {
-        const int within = static_cast<int>(reinterpret_cast<size_t>(from) % 4);
-        Shifted loaded;
-        load_words<Shifted, unsigned, HOW>(from - within, within, nbytes > 0 ? within + nbytes : 0, loaded);
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            const unsigned word = __funnelshift_r(loaded.word[i], loaded.word[i + 1], within * 8);
-            reinterpret_cast<unsigned*>(&v)[i] = word;
+// The bytes before `end`, a multiple of MULTIPLE, STEP at a time, but at last as few; others are 0.
+template <int STEP, int MULTIPLE, int LAST, Eviction HOW, int PLACE = 0>
+__device__ void load_words(const char* from, int begin, int end, unsigned* word) {
+    if constexpr (PLACE < LAST) {
+        using Words = typename WordsOf<STEP>::type;
+        *reinterpret_cast<Words*>(word + PLACE / 4) = load_before<Words, PLACE, HOW>(from, begin, end);
+        if constexpr (MULTIPLE < 4 && STEP == 4) {
+            word[PLACE / 4] |= load_last_half<PLACE>(from, end);
+        } else if constexpr (MULTIPLE < STEP) {
+            add_rest<MULTIPLE, PLACE + STEP, PLACE>(from, begin, end < PLACE + STEP ? end : 0, word);
         }
+        load_words<STEP, MULTIPLE, LAST, HOW, PLACE + STEP>(from, begin, end, word);
     }
-    return v;
+}
+
+// The first `nbytes` of V, a multiple of MULTIPLE, at a multiple of STEP bytes or, if that is less, of its size. What
+// lies behind may be anything. No branch, and nothing is loaded from there.
+template <typename V, int STEP, int MULTIPLE, Eviction HOW = EVICT_NORMALLY>
+__device__ V load_run(const char* from, int nbytes) {
+    constexpr int SIZE = static_cast<int>(sizeof(V)), COUNT = SIZE / 4, AT_ONCE = STEP < SIZE ? STEP : SIZE;
+    static_assert(SIZE % 4 == 0 && MULTIPLE >= 2, "whole words, of elements that have two bytes at least");
+    union Words {
+        V v;
+        unsigned word[COUNT];
+        __device__ Words() {}
+    } result;
+    if constexpr (AT_ONCE >= 4) {
+        load_words<(AT_ONCE < 16 ? AT_ONCE : 16), MULTIPLE, SIZE, HOW>(from, 0, nbytes, result.word);
+    } else {
+        const int within = static_cast<int>(reinterpret_cast<size_t>(from) % 4), end = nbytes > 0 ? within + nbytes : 0;
+        unsigned loaded[COUNT + 1];
+        load_words<4, 2, SIZE + 4, HOW>(from - within, within, end < SIZE + within ? end : SIZE + within, loaded);
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], within * 8);
+    }
+    return result.v;
 }
 
 // The first `nbytes` of some elements, to a multiple of STEP bytes.

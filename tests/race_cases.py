@@ -266,6 +266,7 @@ ROWS = [
     scan("rows of odd halves, padded", (4, 571), np.float16, pattern="padded lines", out_pattern="padded lines"),
     scan("rows of halves shifted by an element", (3, 1024), np.float16, pattern="offset by an element"),
     scan("rows of odd doubles", (5, 257), np.float64, reverse=True),
+    scan("rows of odd floats", (5, 257), np.float32),
 ]
 
 SHORT_ROWS = [

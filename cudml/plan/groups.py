@@ -144,13 +144,19 @@ class Groups:
         return True
 
     def step_of_runs(self, name: str) -> int:
-        """The bytes, 1 to 8, of which every group begins at a multiple, where its elements lie side by side; else 0."""
+        """The bytes, 2 to 8, of which every group begins at a multiple, where its elements, of two bytes at least, lie
+        side by side; else 0."""
         layout = self.arrays.get(name)
         if not isinstance(layout, ArrayLayout) or len(self.reduced.sizes) > 1 or not layout.element_aligned:
             return 0
-        if self.reduced.strides[name][-1] != layout.dtype.itemsize:
+        if self.reduced.strides[name][-1] != layout.dtype.itemsize or layout.dtype.itemsize < 2:
             return 0
         return math.gcd(8, layout.alignment, *self.kept.strides[name])
+
+    @property
+    def grain(self) -> int:
+        """Elements, a chunk at the most, of which every group has a multiple."""
+        return math.gcd(self.chunk, self.length)
 
     def end_to_end(self, name: str) -> bool:
         """Whether each group begins where the one before ends."""

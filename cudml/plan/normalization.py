@@ -212,6 +212,7 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
         **packed,
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
+        "GRAIN": groups.grain,
         "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
         "PREFETCHED": packed["INPUT_PACKED"] and few and device.begins_early,
         "LINE_LANES": LANES,

@@ -85,6 +85,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         **groups.constants(spec),
         **packed,
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
+        "GRAIN": groups.grain,
         "BULK": bulk,
         "ONE_RUN": groups.is_one_run,
         "GAPS": gaps,

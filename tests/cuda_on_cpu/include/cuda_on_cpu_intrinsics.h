@@ -86,15 +86,18 @@ Words load_evicted_last(const Words* from) {
 
 // Loads nothing but what is wanted, so that nobody is seen to race with the rest, nor can rely on it.
 template <typename Words, int BEHIND, auto HOW>
-Words load_around(const char* from, int begin, int end) {
+Words load_before(const char* from, int begin, int end) {
     Words words = {};
-    if (end <= BEHIND) return words;
+    if (end < BEHIND + static_cast<int>(sizeof words)) return words;
     auto* const bytes = reinterpret_cast<char*>(&words);
     for (int i = 0; i < static_cast<int>(sizeof words); i++) {
-        const bool wanted = (BEHIND > 0 || i >= begin) && BEHIND + i < end;
-        bytes[i] = wanted ? from[BEHIND + i] : static_cast<char>(0xa5);
+        bytes[i] = BEHIND > 0 || i >= begin ? from[BEHIND + i] : static_cast<char>(0xa5);
     }
     return words;
+}
+template <int BEHIND>
+unsigned load_last_half(const char* from, int end) {
+    return end == BEHIND + 2 ? *reinterpret_cast<const unsigned short*>(from + BEHIND) : 0;
 }
 
 // cp.async: copies of a thread, in groups, from global to shared memory.
