@@ -7,6 +7,9 @@ a launch finds its arguments, which is read here as the driver reads it.
 from __future__ import annotations
 
 import ctypes
+import itertools
+import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,7 +53,7 @@ class Function:
             arguments,
             shared_bytes=shared_bytes,
             cooperative=enable_cooperative_groups,
-            arrays=self.host.arrays,
+            arrays=dict(self.host.arrays),
         )
 
 
@@ -59,7 +62,11 @@ class CupyOnHost:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.launches: list[str] = []
+        self.before_launch: Callable[[], object] = lambda: None
+        """Called with the arguments in place, whichever way a launch is repeated."""
         self.arrays: dict[str, DeviceArray] = {}
+        self._numbers = itertools.count()
+        self._executor = threading.Lock()  # which runs one launch at a time
         self.functions: list[Function] = []
         self.device = 0
         self.has_context = True
@@ -82,7 +89,7 @@ class CupyOnHost:
         return np.asarray(SimpleNamespace(__array_interface__={**described, "typestr": array.dtype.str})).copy()
 
     def _wrapped(self, held: DeviceArray, shape: Any, dtype: Any, offset: int = 0, device: int = 0) -> cupy.ndarray:
-        self.arrays[f"array {len(self.arrays)}"] = held
+        self.arrays[f"array {next(self._numbers)}"] = held
         unowned = UnownedMemory(address_of(held), max(held.nbytes, 1), held, device)
         return cupy.ndarray(shape, dtype, MemoryPointer(unowned, offset))
 
@@ -151,11 +158,13 @@ class CupyOnHost:
         grid, y, z, block, block_y, block_z, shared_bytes, stream, table = numbers
         assert (y, z, block_y, block_z, stream) == (1, 1, 1, 1, 0)
         self.launches.append("again")
+        self.before_launch()
         kernel = self.functions[handle].kernel
         pointers = (ctypes.c_void_p * len(kernel.parameters)).from_address(table)
         raw = [ctypes.string_at(p, d.size) for p, d in zip(pointers, kernel.parameters, strict=True)]
         values = [_value(r, d.kind) for r, d in zip(raw, kernel.parameters, strict=True)]
-        kernel(grid, block, values, shared_bytes=shared_bytes, cooperative=cooperative, arrays=self.arrays)
+        with self._executor:
+            kernel(grid, block, values, shared_bytes=shared_bytes, cooperative=cooperative, arrays=dict(self.arrays))
 
 
 def _value(raw: bytes, kind: bytes) -> Any:

@@ -468,33 +468,25 @@ def test_owned_tensors_are_those_of_the_last_initialization(host):
 # ---- threads
 
 
-def test_threads_never_share_arguments_in_use(host):
+@pytest.mark.parametrize("early", [True, False], ids=["launched early", "launched in order"])
+def test_threads_never_share_arguments_in_use(host, monkeypatch, early):
     """Two threads are both between filling in and launching."""
-    both = threading.Barrier(2, timeout=20)
-    inputs = [host.asarray(np.full((6, 9), value, np.float32)) for value in (1, 2)]
+    monkeypatch.setattr(repeats, "can_begin_early", lambda device: early)
+    values = [np.full((6, 9), value, np.float32) for value in (1, 2)]
+    inputs = [host.asarray(v) for v in values]
     cudml.cumsum(inputs[0], 1)
-    one_at_a_time = threading.Lock()  # the executor runs one launch at a time
-    held = host._launch_kernel
+    both = threading.Barrier(2, timeout=60)
+    meetings: list[int] = []
+    host.before_launch = lambda: meetings.append(both.wait())
     results: dict[int, Any] = {}
-
-    def launch(*arguments: Any) -> None:
-        both.wait()
-        with one_at_a_time:
-            held(*arguments)
-
-    repeats._launch_kernel = launch
-    try:
-        threads = [
-            threading.Thread(target=lambda i=i: results.update({i: cudml.cumsum(inputs[i], 1)})) for i in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        repeats._launch_kernel = held
+    threads = [threading.Thread(target=lambda i=i: results.update({i: cudml.cumsum(inputs[i], 1)})) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(meetings) == [0, 1]
     for i in range(2):
-        np.testing.assert_array_equal(host.to_numpy(results[i]), np.cumsum(np.full((6, 9), i + 1.0), 1))
+        np.testing.assert_array_equal(host.to_numpy(results[i]), np.cumsum(values[i], 1))
 
 
 # ---- the parts
