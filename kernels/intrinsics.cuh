@@ -299,11 +299,13 @@ template <int BEHIND> __device__ unsigned load_last_half(const char* from, int e
     return half;
 }
 
-// 16 bytes in one access, of which nobody sees a part, unless the upper half of the first word is `upper`. PTX promises
-// that of b128, since 8.3; ptxas makes the same instruction of pairs, which older versions know too.
+// 16 bytes in one access, of which nobody sees a part, unless the upper half of the first word is `upper` but for its
+// highest bit. PTX promises that of b128, since 8.3; ptxas makes the same instruction of pairs, which older versions
+// know too.
 __device__ inline void load_relaxed_whole_unless(unsigned upper, const unsigned long long* address,
                                                  unsigned long long (&word)[2]) {
-    asm volatile("{.reg .b32 low, high; .reg .pred other; mov.b64 {low, high}, %0; setp.ne.b32 other, high, %3;"
+    asm volatile("{.reg .b32 low, high; .reg .pred other; mov.b64 {low, high}, %0; xor.b32 high, high, %3;"
+                 "and.b32 high, high, 0x7fffffff; setp.ne.b32 other, high, 0;"
                  "@other ld.relaxed.gpu.v2.b64 {%0, %1}, [%2];}"
                  : "+l"(word[0]), "+l"(word[1])
                  : "l"(address), "r"(upper)

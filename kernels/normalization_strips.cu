@@ -131,7 +131,7 @@ __device__ Sums fold(const Slot& slot, int column, Index first) {
         for (int k = 0; k < AT_ONCE; k++) {
             number[k] = (first + k < slot.pieces ? first + k : slot.pieces - 1) * COLUMNS + column;
         }
-        if (round == 0) await_first(lane_index() % 8 == 0 ? published.record(number[0]) : nullptr, slot.epoch);
+        if (round == 0) published.await_first(lane_index() % 8 == 0, number[0], slot.epoch);
         published.await(number, sums, slot.epoch);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
@@ -170,7 +170,7 @@ __device__ void await_columns(const Work& work, const Piece& piece) {
     PublishedNormal normal[TEAM];
 #pragma unroll
     for (int k = 0; k < TEAM; k++) number[k] = piece.existing(k * LANES + lane_index());
-    await_first(lane_index() == 0 ? published.record(number[0]) : nullptr, piece.slot.epoch);
+    published.await_first(lane_index() == 0, number[0], piece.slot.epoch);
     published.await(number, normal, piece.slot.epoch);
     work.fence();
 #pragma unroll

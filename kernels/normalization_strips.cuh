@@ -73,9 +73,6 @@ struct NormalWords {
 
 using PublishedNormal = typename Select<sizeof(Compute) == sizeof(float), NormalWords, Normal>::type;
 
-// The sign of what is no sum of squares but NaN says nothing either.
-template <> constexpr bool SPARES_A_BIT<Sums> = true;
-
 // What is published of a strip: the sums of all pieces of a column after those of the one before; and how columns are
 // normalized.
 __device__ Records<Sums> sums_of(const Slot& slot) { return {slot.words, slot.pieces * COLUMNS}; }

@@ -24,6 +24,9 @@ constexpr int SECTOR = 4;
 // Epochs are smaller, and start again.
 constexpr unsigned NO_EPOCH = 0x80000000u;
 
+__device__ inline Word word_of(unsigned upper, unsigned lower) { return static_cast<Word>(upper) << 32 | lower; }
+__device__ inline unsigned upper_half(Word word) { return static_cast<unsigned>(word >> 32); }
+
 template <typename Item> struct TicketsFor {
     Word* control;
     Word first;  // what this block's first ticket came with
@@ -67,13 +70,6 @@ template <typename Item> __device__ void publish(Word* to, Item item, unsigned e
     for (int w = 0; w < words_of<Item>; w++) {
         store_relaxed(to + w * apart, static_cast<Word>(epoch) << 32 | words.word[w]);
     }
-}
-
-// Waits for one word of each lane, or none: who may have to wait for long begins with this, and asks for the rest then.
-// Looking all the time would keep memory from others: (64, 256, 128, 128) float16s, normalized over 0, 2, take an H200
-// 0.292 ms so, 0.294 without a break, and 0.302 if all is asked for at once.
-__device__ inline void await_first(const Word* from, unsigned epoch) {
-    while (__any_sync(ALL_LANES, from && static_cast<unsigned>(load_relaxed(from) >> 32) != epoch)) __nanosleep(400);
 }
 
 // Waits for what was published at each of the places, of which some may be null, and stand for `nothing`.
@@ -149,21 +145,17 @@ __device__ void await_at_once(const Word* const (&from)[COUNT], Item (&item)[COU
     }
 }
 
-// Whether the highest bit of the last of an item's four words says nothing.
-template <typename Item> constexpr bool SPARES_A_BIT = false;
-
 // Where so much is published that it would leave the cache, to be written to memory, before its place is used again. An
-// item is published in records, each in one access of 16 bytes, of which nobody sees a part, and with a word of its own
-// for what is left. A record has two words and the epoch of each, or if there is a bit to spare three and one epoch:
-// the bit tells the other 64 bits from an epoch. Records of neighbouring items lie side by side, and so do the words
+// item is published in records of three words and the epoch, each in one access of 16 bytes, of which nobody sees a
+// part, and with a word of its own for what is left. Records of neighbouring items lie side by side, and so do the words
 // that are left.
+//
+// The last word of a record would be where others look for an epoch. So its highest bit is set there, as no epoch's is,
+// and kept as the highest bit of the record's epoch. Readers of records do not look at that bit: where they look, at the
+// first half of 16 bytes, no record has its last word.
 template <typename Item> struct Records {
-    static constexpr bool HAS_SPARE = SPARES_A_BIT<Item>;
-    static constexpr int RECORDS = HAS_SPARE ? 1 : words_of<Item> / 2, LEFT = HAS_SPARE ? 1 : words_of<Item> % 2;
-    static constexpr int ROOM = 2 * RECORDS + LEFT;
-    static_assert(!HAS_SPARE || words_of<Item> == 4, "three words and one that is left");
-
-    static constexpr int LAST = words_of<Item> - 1;
+    static constexpr int RECORDS = words_of<Item> / 3, LEFT = words_of<Item> % 3, ROOM = 2 * RECORDS + LEFT;
+    static_assert(LEFT <= 1, "one word");
 
     Word* words;
     Index count;  // items, each of which takes ROOM words
@@ -172,15 +164,25 @@ template <typename Item> struct Records {
     __device__ Word* left(Index item) const { return words + 2 * RECORDS * count + item; }
 
     __device__ void publish(Index number, const Item& item, unsigned epoch) const {
-        const Word upper = static_cast<Word>(epoch) << 32;
         ItemWords<Item> of;
         of.item = item;
 #pragma unroll
         for (int r = 0; r < RECORDS; r++) {
-            const Word other = HAS_SPARE ? static_cast<Word>(of.word[LAST] | NO_EPOCH) << 32 : upper;
-            store_relaxed_whole_kept(record(number, r), upper | of.word[2 * r], other | of.word[2 * r + 1]);
+            const unsigned *word = &of.word[3 * r], last = word[2];
+            store_relaxed_whole_kept(record(number, r), word_of(epoch | (last & NO_EPOCH), word[0]),
+                                     word_of(last | NO_EPOCH, word[1]));
         }
-        if constexpr (LEFT) store_relaxed_kept(left(number), upper | of.word[2 * RECORDS]);
+        if constexpr (LEFT) store_relaxed_kept(left(number), word_of(epoch, of.word[3 * RECORDS]));
+    }
+
+    // Waits for one record of each lane, or none: who may have to wait for long begins with this, and asks for the rest
+    // then. Looking all the time would keep memory from others: (64, 256, 128, 128) float16s, normalized over 0, 2, take
+    // an H200 0.292 ms so, 0.294 without a break, and 0.302 if all is asked for at once.
+    __device__ void await_first(bool wanted, Index number, unsigned epoch) const {
+        const Word* from = record(number);
+        while (__any_sync(ALL_LANES, wanted && ((upper_half(load_relaxed(from)) ^ epoch) & ~NO_EPOCH) != 0)) {
+            __nanosleep(400);
+        }
     }
 
     // What somebody has seen of an item; at first nothing, which is of no epoch.
@@ -195,20 +197,20 @@ template <typename Item> struct Records {
         }
         // Not 0 unless all is there.
         __device__ unsigned missing(unsigned epoch) const {
-            unsigned others = LEFT ? static_cast<unsigned>(left >> 32) ^ epoch : 0;
+            unsigned others = 0;
 #pragma unroll
-            for (int r = 0; r < RECORDS; r++) others |= static_cast<unsigned>(record[r][0] >> 32) ^ epoch;
-            return others;
+            for (int r = 0; r < RECORDS; r++) others |= upper_half(record[r][0]) ^ epoch;
+            return (others & ~NO_EPOCH) | (LEFT ? upper_half(left) ^ epoch : 0);
         }
         __device__ Item item() const {
             ItemWords<Item> of;
 #pragma unroll
             for (int r = 0; r < RECORDS; r++) {
-                of.word[2 * r] = static_cast<unsigned>(record[r][0]);
-                of.word[2 * r + 1] = static_cast<unsigned>(record[r][1]);
+                of.word[3 * r] = static_cast<unsigned>(record[r][0]);
+                of.word[3 * r + 1] = static_cast<unsigned>(record[r][1]);
+                of.word[3 * r + 2] = (upper_half(record[r][1]) & ~NO_EPOCH) | (upper_half(record[r][0]) & NO_EPOCH);
             }
-            if constexpr (LEFT) of.word[2 * RECORDS] = static_cast<unsigned>(left);
-            if constexpr (HAS_SPARE) of.word[LAST] = static_cast<unsigned>(record[0][1] >> 32) & ~NO_EPOCH;
+            if constexpr (LEFT) of.word[3 * RECORDS] = static_cast<unsigned>(left);
             return of.item;
         }
     };

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -55,12 +55,17 @@ class Call:
     expected: Callable[[], Arrays]
     tolerance: float = 0.0
     device: DeviceProperties = SMALL_GPU
+    last_epochs: bool = False
+    """The first of two calls gets them."""
 
     def run(self, schedules: Sequence[Schedule], checking: bool, kernels: Path = LIBRARY) -> None:
         """Raises KernelFault or AssertionError unless results are right, and the same to the bit."""
         self.run_on(EmulatedBackend(checking=checking, schedules=list(schedules), kernels=kernels, device=self.device))
 
     def run_on(self, backend: EmulatedBackend) -> None:
+        if self.last_epochs:
+            backend.leave_epochs(2)
+            assert_right(self.results_of(backend), self.expected(), self.tolerance)
         assert_right(self.results_of(backend), self.expected(), self.tolerance)
 
     def results_of(self, backend: EmulatedBackend) -> Arrays:
@@ -500,9 +505,10 @@ def normalization(
     out: str = "",
     device: DeviceProperties = SMALL_GPU,
     again: bool = False,
+    factor: float = 1,
 ) -> Call:
     """Without scale, bias and activation; "same" as `out` is in place. `again`: another array is normalized before."""
-    x = floats(shape, dtype)
+    x = floats(shape, dtype) * np.asarray(factor, dtype)
 
     def compute(make: AsArray) -> Any:
         source = laid_out(make, x, pattern)
@@ -713,6 +719,7 @@ STREAMS = [
 STRIPS = [
     normalization("strips", (1100, 100), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips in place", (1100, 68), np.float32, (0,), out="same", device=STRIPS_GPU),
+    normalization("strips of small numbers", (1100, 100), np.float32, (0,), device=STRIPS_GPU, factor=1e-3),
     normalization("strips of halves", (1100, 128), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of more halves", (1800, 136), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow strips of halves", (2100, 64), np.float16, (0,), device=STRIPS_GPU),
@@ -1069,4 +1076,23 @@ CALLS: list[Call] = [
     *HELD,
     *MODULI,
 ]
+
+# A case for each use of kernels/tickets.cuh.
+SHARING_SCRATCH = (
+    "linked tiles, twice",
+    "long rows of full tiles",
+    "segments over tiles",
+    "columns in boxes",
+    "columns in step",
+    "stream",
+    "stream that teams draw",
+    "strips",
+    "strips of doubles",
+)
+CALLS += [
+    replace(call, name=f"{call.name} as epochs start again", last_epochs=True)
+    for call in CALLS
+    if call.name in SHARING_SCRATCH
+]
+
 CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}

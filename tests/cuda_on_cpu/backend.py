@@ -73,9 +73,17 @@ class EmulatedBackend:
             return
         scratch, used = self._scratch, _epochs_used(self._scratch)
         self.launch(plan, present)
-        is_launched = self._scratch is not None and plan.scratch_bytes
-        if is_launched and _epochs_used(self._scratch) <= (used if scratch is self._scratch else 0):
+        if self._scratch is None or not plan.scratch_bytes:
+            return
+        before, after = used if scratch is self._scratch else 0, _epochs_used(self._scratch)
+        started_again = before > _NEARLY_ALL_EPOCHS and after >= 0
+        if not started_again and not before < after >= _greatest_epoch(self._scratch):
             raise KernelFault(f"a later launch could take what this or an earlier one published\n    {plan}")
+
+    def leave_epochs(self, count: int) -> None:
+        """As many, and whatever was published until then."""
+        self._scratch = device_array(np.zeros(1 << 20, np.uint8))
+        self._scratch[:8].view(np.uint64)[0] = (_NO_EPOCH - count) << 32
 
     def launch(self, plan: Plan, arrays: Mapping[str, Any]) -> None:
         """Launches the plan's kernels under all schedules."""
@@ -125,12 +133,23 @@ class EmulatedBackend:
         return compiled_kernel(self.kernels / part.source, part.constants, step.kernel, self.checking)
 
 
+# As kernels/tickets.cuh has it. A launch whose epochs might not be left starts with the first one again.
+_NO_EPOCH = 1 << 31
+_NEARLY_ALL_EPOCHS = _NO_EPOCH - (1 << 16)
+
+
 def _epochs_used(scratch: DeviceArray | None) -> int:
     """As the library's kernels note in the first word (kernels/tickets.cuh); -1 if that does not stand at ticket 0."""
     if scratch is None or not scratch.nbytes:
         return 0
     epochs, ticket = divmod(int(np.array(scratch[:8]).view(np.uint64)[0]), 1 << 32)
     return epochs if ticket == 0 else -1
+
+
+def _greatest_epoch(scratch: DeviceArray) -> int:
+    """That any word has but those before epochs start again: what is no epoch has the highest bit."""
+    epochs = np.array(scratch[: scratch.nbytes // 8 * 8]).view(np.uint64) >> np.uint64(32)
+    return int(epochs[epochs < _NEARLY_ALL_EPOCHS].max())
 
 
 def _layout_of(array: Any) -> ArrayLayout | np.dtype:

@@ -64,7 +64,7 @@ inline void store_relaxed_pair(unsigned long long* address, unsigned long long f
 // One access.
 inline void load_relaxed_whole_unless(unsigned upper, const unsigned long long* address, unsigned long long (&word)[2],
                                       cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
-    if (word[0] >> 32 == upper) return;
+    if ((word[0] >> 32 & 0x7fffffff) == upper) return;
     const auto whole = load_relaxed(reinterpret_cast<const unsigned __int128*>(address), where);
     word[0] = static_cast<unsigned long long>(whole);
     word[1] = static_cast<unsigned long long>(whole >> 64);
