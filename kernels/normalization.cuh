@@ -330,10 +330,6 @@ __device__ Compute activated(Compute y, Compute scale, Compute bias, const Param
     return activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
 }
 
-__device__ Output finished(Compute y, Compute scale, Compute bias, const Parameters& p) {
-    return convert<Output>(activated(y, scale, bias, p));
-}
-
 // COUNT neighbours of scale or bias, or the number that stands for all of them.
 template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
     Pack<typename Select<KIND == OF_ALL, Compute, Stored>::type, KIND == OF_ELEMENTS ? COUNT : 1> pack;

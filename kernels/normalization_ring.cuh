@@ -61,21 +61,20 @@ struct Stage {
     Normal normal;  // of a group; what is known of a strip belongs to no stage
 };
 
-// The pieces of a block that one of STRIDE warps works on, which take turns.
-template <int STRIDE = 1> struct Turn {
+// The pieces of a block, one after the other.
+struct Turn {
     int number;  // of the block's pieces
     Index bundle, piece, bundles, pieces;
     Index more_bundles, more_pieces;  // to the next one
 
-    __device__ explicit Turn(const Cut& cut, int first = 0) : number(first), bundles(cut.bundles), pieces(cut.pieces) {
-        const Index piece_of_launch = first * static_cast<Index>(gridDim.x) + blockIdx.x;
-        const Index more = STRIDE * static_cast<Index>(gridDim.x);
-        bundle = piece_of_launch / pieces, piece = piece_of_launch - bundle * pieces;
+    __device__ explicit Turn(const Cut& cut) : number(0), bundles(cut.bundles), pieces(cut.pieces) {
+        const Index first = blockIdx.x, more = gridDim.x;
+        bundle = first / pieces, piece = first - bundle * pieces;
         more_bundles = more / pieces, more_pieces = more - more_bundles * pieces;
     }
     __device__ bool exists() const { return bundle < bundles; }
     __device__ void advance() {
-        number += STRIDE, bundle += more_bundles, piece += more_pieces;
+        number++, bundle += more_bundles, piece += more_pieces;
         if (piece >= pieces) piece -= pieces, bundle++;
     }
     __device__ int visit(int i) const { return number * PIECE + i; }

@@ -206,14 +206,14 @@ normalize_strips(const char* input, char* output, const char* scale, const char*
     if constexpr (NORMALIZER_REGISTERS > 0) {
         if (warp >= FIRST_NORMALIZER) {
             take_registers<NORMALIZER_REGISTERS>();
-            for (Turn<> turn(cut); turn.exists(); turn.advance()) {
+            for (Turn turn(cut); turn.exists(); turn.advance()) {
                 normalize_piece(work, Piece(work, turn, known), warp - FIRST_NORMALIZER);
             }
             return;
         }
         leave_registers<OTHER_REGISTERS>();
     }
-    for (Turn<> turn(cut); turn.exists(); turn.advance()) {
+    for (Turn turn(cut); turn.exists(); turn.advance()) {
         const Piece piece(work, turn, known);
         if (warp < FIRST_ADDER) load_piece(work, piece);
         else if (warp < FOLDER) add_piece(work, piece, shares, warp - FIRST_ADDER);

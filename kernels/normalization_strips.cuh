@@ -104,7 +104,7 @@ __device__ Index strip_of(const Cut& cut, Index bundle) {
 
 // A piece of a strip, as all warps of a block come to it one after the other.
 struct Piece {
-    const Turn<>& turn;
+    const Turn& turn;
     Arrays first;     // its groups: of the first column
     int width;        // columns
     bool is_last;     // rows end in the strip
@@ -112,7 +112,7 @@ struct Piece {
     Known& known;
     int use;  // of what is known
 
-    __device__ Piece(const Work& work, const Turn<>& turn, AllKnown& known)
+    __device__ Piece(const Work& work, const Turn& turn, AllKnown& known)
         : turn(turn), slot(work.slot(turn.bundle)), known(known.of(turn.number)), use(use_of_known(turn.number)) {
         const Index strip = strip_of(work.cut, turn.bundle);
         first = work.group(strip);

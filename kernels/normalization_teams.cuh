@@ -126,8 +126,8 @@ private:
 };
 
 // The same of what is dealt out evenly.
-struct DealtTurn : Turn<> {
-    __device__ explicit DealtTurn(const Team& team) : Turn<>(team.cut) {}
+struct DealtTurn : Turn {
+    __device__ explicit DealtTurn(const Team& team) : Turn(team.cut) {}
     __device__ void move(int turns) {
         for (int i = 0; i < turns; i++) advance();
     }

@@ -74,15 +74,14 @@ template <typename Item> __device__ void publish(Word* to, Item item, unsigned e
 
 // Waits for what was published at each of the places, of which some may be null, and stand for `nothing`.
 template <int COUNT, typename Item>
-__device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Item nothing,
-                      Index apart = 1) {
+__device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], unsigned epoch, Item nothing) {
     constexpr int WORDS = words_of<Item>;
     Word word[COUNT][WORDS];
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
 #pragma unroll
         for (int w = 0; w < WORDS; w++) {
-            word[i][w] = from[i] ? load_relaxed(from[i] + w * apart) : static_cast<Word>(epoch) << 32;
+            word[i][w] = from[i] ? load_relaxed(from[i] + w) : static_cast<Word>(epoch) << 32;
         }
     }
     bool missing;
@@ -94,7 +93,7 @@ __device__ void await(const Word* const (&from)[COUNT], Item (&item)[COUNT], uns
             for (int w = 0; w < WORDS; w++) {
                 if (static_cast<unsigned>(word[i][w] >> 32) == epoch) continue;
                 missing = true;
-                word[i][w] = load_relaxed(from[i] + w * apart);
+                word[i][w] = load_relaxed(from[i] + w);
             }
         }
     } while (__any_sync(ALL_LANES, missing));

@@ -198,7 +198,7 @@ def _manned(case: ColumnCase, strip: Strip, vector: int, span: int, chunks: int)
         chunks=chunks,
         unit_bits=max(1, math.ceil((units - 1).bit_length() / digits)) * digits,
         digit_bits=digits,
-        reads=_reads(case, strip, digits),
+        reads=_reads(strip, digits),
         dense=strip.dense,
         input_turned=work.input_turned,
         output_turned=work.output_turned,
@@ -345,7 +345,7 @@ def _digit_bits(case: ColumnCase, strip: Strip) -> int:
     return 3 if wide or strip.columns <= _COLUMNS_OF_WIDE_DIGITS else 2
 
 
-def _reads(case: ColumnCase, strip: Strip, digits: int) -> int:
+def _reads(strip: Strip, digits: int) -> int:
     """kernels/column_fold.cuh: READS."""
     few = digits == 3 and (strip.columns < LANES or strip.few_blocks)
     return _FEW_READS if few else _NARROW_READS if digits == _NARROW_DIGIT_BITS else _READS
