@@ -15,7 +15,7 @@
 // Constants that the plan sets, for each kernel:
 //     DIVIDEND, DIVISOR, VALUE, OUTPUT       element types: stored, computed in (both operands), stored
 //     DIVIDEND_ACCESS, DIVISOR_ACCESS        how a thread comes by its operands: packs.cuh
-//     DIVIDEND_ALIGNED, DIVISOR_ALIGNED, OUTPUT_ALIGNED        elements lie at multiples of their size
+//     DIVIDEND_ALIGNED, DIVISOR_ALIGNED      elements lie at multiples of their size
 //     EVICTION                               of operands in whole packs: intrinsics.cuh
 //     RANK, INDEX, BLOCK                     axes of struct Space; int or long long; threads of a block
 #pragma once

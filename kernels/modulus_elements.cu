@@ -4,6 +4,7 @@
 //
 // Constants that the plan sets, beside those of modulus.cuh:
 //     DIVIDEND_ACCESS, DIVISOR_ACCESS        NUMBER, or ONE at an address of its own
+//     OUTPUT_ALIGNED                         elements lie at multiples of their size
 //     ITEMS
 #include "modulus.cuh"
 

@@ -18,8 +18,8 @@
 //     COMPUTE                                float or double: in which the elements are normalized
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
 //                                            group, 4: for each chunk
-//     HAS_OUTPUT                             0: mean and variance alone
-//     EVICTION                               the input's: intrinsics.cuh
+//     HAS_OUTPUT                             0: mean and variance alone; set for kernels that may find no more
+//     EVICTION                               the input's: intrinsics.cuh; set for kernels that load it as that says
 //     ACTIVATION                             a struct of activations.cuh
 //     NORMALIZE_VARIANCE
 //     *_ALIGNED                              every element of that array lies at a multiple of its size

@@ -13,6 +13,7 @@
 // (intrinsics.cuh) they take 0.538, but such loads drive out what is published: they make 0.581 ms of 0.565.
 //
 // Constants that the plan sets, beside those of strip_loaders.cuh and strip_normalizers.cuh:
+//     AWAITERS          warps that await what the folders of all blocks found: 1
 //     ADDER_SETS        that take turns with the pieces
 //     FOLDED_COLUMNS    that a warp folds at once, and FOLDED_PIECES of each by a lane; powers of two
 //     NORMALIZER_REGISTERS, OTHER_REGISTERS   of a thread of the normalizers, who hold units, and of the others; 0: as

@@ -253,7 +253,7 @@ class Groups:
         return not isinstance(self.arrays.get(name), ArrayLayout) or not any(self.kept.strides[name])
 
     def constants(self, spec: Normalization) -> dict[str, str | int | bool]:
-        """Those of kernels/normalization.cuh."""
+        """Those of kernels/normalization.cuh, but for HAS_OUTPUT and EVICTION: only some kernels read these."""
         source, output, moment = self.source, self.arrays.get("output"), self.arrays.get("mean")
         return {
             "INPUT": c_name(source.dtype),
@@ -262,8 +262,6 @@ class Groups:
             "COMPUTE": "double" if self.is_double else "float",
             "ACTIVATION": spec.activation.name if spec.activation else "identity",
             "NORMALIZE_VARIANCE": spec.normalize_variance,
-            "HAS_OUTPUT": self.has("output"),
-            "EVICTION": self.eviction,
             "INDEX": "int" if self.index.itemsize == 4 else "long long",
             "KEPT_RANK": len(self.kept.sizes),
             "REDUCED_RANK": len(self.reduced.sizes),

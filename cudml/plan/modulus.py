@@ -112,7 +112,7 @@ class _Call:
             FAST_DOUBLE=self.device.compute_capability in FAST_DOUBLE,
             **{name.upper(): c_name(self.dtype(name)) for name in self.arrays},
             **{f"{name.upper()}_ACCESS": value for name, value in access.items()},
-            **{f"{name.upper()}_ALIGNED": _is_aligned(array) for name, array in self.arrays.items()},
+            **{f"{name.upper()}_ALIGNED": _is_aligned(self.arrays[name]) for name in _OPERANDS},
             **{"EVICTION": EVICT_NORMALLY, **own},
         )
         if 0 in self.sizes:
@@ -303,7 +303,8 @@ def _plan_elements(call: _Call, items: int, block: int) -> Plan:
     access = {name: "ONE" if name in call.layouts else "NUMBER" for name in _OPERANDS}
     geometry = (size, *_space(call.sizes, (call.strides[name] for name in _ARRAYS)))
     threads = -(-size // items)
-    return call.plan("modulus_elements", access, threads, block, geometry, ITEMS=items, RANK=len(call.sizes))
+    own = {"ITEMS": items, "RANK": len(call.sizes), "OUTPUT_ALIGNED": _is_aligned(call.arrays["output"])}
+    return call.plan("modulus_elements", access, threads, block, geometry, **own)
 
 
 # ---- what the kernels' structs hold

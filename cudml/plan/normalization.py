@@ -121,10 +121,14 @@ def _plan_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -
     shares = {**_shares(groups, device, most_warps, _ROWS_OF_WARP), "ROUNDS": rounds}
     shares["ENDS"] = _ends(groups, rows * LANES, 1)
     groups = groups.in_tiles(rows * LANES * groups.chunk)
-    constants, block = groups.constants(spec), most_warps * LANES
+    constants, block = _constants(groups, spec), most_warps * LANES
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
     return two_steps("lines", groups, spec, {**constants, **shares}, block)
+
+
+def _constants(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
+    return {**groups.constants(spec), "HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}
 
 
 def _most_warps(groups: Groups) -> int:
@@ -242,4 +246,4 @@ def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[s
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     block = shares["TEAMS"] * shares["WARPS"] * LANES
     launch = Launch(kernel, math.ceil(groups.count / groups_of_block), block, arguments, early=True)
-    return Plan("normalization_lines.cu", constants_of(**groups.constants(spec), **shares), (launch,))
+    return Plan("normalization_lines.cu", constants_of(**_constants(groups, spec), **shares), (launch,))

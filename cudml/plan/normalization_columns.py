@@ -220,14 +220,15 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
     if chosen.blocks > 1:
         resident = _RESIDENT_THREADS_OF_CLUSTERS
         own["CLUSTER"] = chosen.blocks
+    else:
+        own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "APPLY_ROUNDS": chosen.apply_rounds}
     return {
         **groups.constants(spec),
+        "EVICTION": groups.eviction,
         "VECTOR": chosen.vector,
         "SPAN": chosen.span,
         "ACROSS": chosen.across,
         "SPANS": chosen.spans,
-        "ROUNDS": chosen.rounds,
-        "APPLY_ROUNDS": chosen.apply_rounds,
         **packed,
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),

@@ -31,7 +31,7 @@ _LEAST_BUSY = 0.9
 
 
 class Ring(NamedTuple):
-    """How an assembly line is manned and fed: the constants of kernels/normalization_ring.cuh."""
+    """How an assembly line is manned and fed."""
 
     columns: int
     piece: int
@@ -40,9 +40,16 @@ class Ring(NamedTuple):
     loaders: int
     adders: int
     folders: int
-    awaiters: int
     normalizers: int
+    awaiters: int = 0
+    """Only of strips."""
     publishers: int = 0
+    """Only of streams."""
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Those of kernels/normalization_ring.cuh, which knows of no warps that only some lines have."""
+        return {name.upper(): n for name, n in self._asdict().items() if name not in ("awaiters", "publishers")}
 
     @property
     def threads(self) -> int:
@@ -131,9 +138,8 @@ def plan_ring(
         Struct((cut.bundles, pieces, room, slots, cut.inner, cut.across), index),
     )
     launch = Launch(f"normalize_{kind}", blocks, ring.threads, arguments, shared_bytes, cooperative=True)
-    manned = {name.upper(): value for name, value in ring._asdict().items()}
     narrow = {"INDEX": "int" if index.itemsize == 4 else "long long"}
-    chosen = constants_of(**{**constants, **manned, **narrow})
+    chosen = constants_of(**{**constants, **ring.constants, **narrow})
     return Plan(f"normalization_{kind}.cu", chosen, (launch,), scratch_bytes=8 * words)
 
 

@@ -84,6 +84,8 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **packed,
+        "EVICTION": groups.eviction,
+        "PUBLISHERS": ring.publishers,
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
         "GRAIN": groups.grain,
         "BULK": bulk,
@@ -148,7 +150,6 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
         loaders=1 if bulk else _ORDINARY_LOADERS,
         adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if bulk and not own and not gaps else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _BEST_PIECE // piece, stages // piece)),
-        awaiters=0,
         normalizers=_NORMALIZERS if bulk or own or groups.source.dtype.itemsize == 2 else _FEW_NORMALIZERS,
         publishers=0 if kept else 1,
     )

@@ -179,6 +179,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         **operands,
         "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if takes_registers else 0,
         "OTHER_REGISTERS": _OTHER_REGISTERS if takes_registers else 0,
+        "AWAITERS": ring.awaiters,
         "ADDER_SETS": _adder_sets(groups, access, strips, ring.adders),
         "VECTOR": vector,
         "UNIT_PARTS": _PARTS_OF_UNIT if in_parts else 1,

@@ -8,7 +8,7 @@ from cudml.plan.plan import Plan, constants_of
 from cudml.plan.scan_lines import plan_lines
 from cudml.plan.scan_linked import are_few_tiles, plan_linked_tiles
 from cudml.plan.scan_stream import plan_stream
-from cudml.plan.scan_work import Constants, Work, cut, scan_constants
+from cudml.plan.scan_work import Constants, Work, cut, scan_constants, segment_constants
 from cudml.plan.spec import Scan, SegmentedScan
 
 #: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
@@ -57,6 +57,7 @@ def _plan_rows(
     work: Work,
     device: DeviceProperties,
 ) -> Plan:
+    constants = {**constants, **segment_constants(arrays.get("offsets"), work)}
     if work.tiles == 1:
         return plan_lines(spec, arrays, constants, work, device)
     if are_few_tiles(work, device):

@@ -142,7 +142,7 @@ def _is_turned(work: Work, along: ArrayLayout, axis: Dims, across: ArrayLayout, 
 
 def scan_constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work: Work) -> Constants:
     """Those of kernels/scan.cuh."""
-    source, output, offsets = arrays["input"], arrays["output"], arrays.get("offsets")
+    source, output = arrays["input"], arrays["output"]
     initial = isinstance(spec, Scan) and spec.initial
     return {
         "INPUT": c_name(source.dtype),
@@ -153,9 +153,6 @@ def scan_constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], w
         "EXCLUSIVE": spec.exclusive,
         "SEGMENTED": work.segmented,
         "BYTES_OF_CHUNK": BYTES_OF_CHUNK,
-        "OFFSET": c_name(offsets.dtype) if offsets is not None else "int",
-        "OFFSET_ALIGNED": offsets.element_aligned if offsets is not None else 1,
-        "HEADS_AT_ONCE": _heads_at_once(work) if work.segmented else 1,
         "INITIAL": initial,
         "INPUT_DENSE": is_dense(source, work.input_axis),
         "OUTPUT_DENSE": is_dense(output, work.output_axis),
@@ -169,6 +166,15 @@ def scan_constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], w
         "AXIS_RANK_IN": work.input_axis.rank,
         "AXIS_RANK_OUT": work.output_axis.rank,
         "INDEX": "int" if work.index.itemsize == 4 else "long long",
+    }
+
+
+def segment_constants(offsets: ArrayLayout | None, work: Work) -> Constants:
+    """Those of kernels/segments.cuh."""
+    return {
+        "OFFSET": c_name(offsets.dtype) if offsets is not None else "int",
+        "OFFSET_ALIGNED": offsets.element_aligned if offsets is not None else 1,
+        "HEADS_AT_ONCE": _heads_at_once(work) if work.segmented else 1,
     }
 
 
