@@ -28,7 +28,8 @@ using Value = VALUE;
 using Output = OUTPUT;
 using Index = INDEX;  // int where every offset and count fits
 
-// A divisor of counts. 32-bit counts, which are below 2^31, are multiplied by 2^(31 + log2(size)) / size, rounded up.
+// A divisor of counts. 32-bit counts, which are below 2^31, are multiplied by `factor`: 2^(32 + shift) / size, rounded
+// up.
 struct Count {
     Index size, factor, shift;
 

@@ -244,7 +244,7 @@ class Groups:
 
     @property
     def has_own_operands(self) -> bool:
-        """Whether neighbours in a group have their own scale or bias."""
+        """Whether scale or bias differs between neighbours along the innermost axis of a group."""
         operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
         return any(self.reduced.strides[name][-1] != 0 for name in operands)
 

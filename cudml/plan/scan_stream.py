@@ -234,7 +234,7 @@ def _loaders(case: _Case) -> tuple[int, int]:
 
 
 def _samples(case: _Case) -> int:
-    """kernels/segments.cuh: struct Samples, which is there in any case."""
+    """kernels/samples.cuh: struct Samples, which is there in any case."""
     if not case.work.segmented:
         return 1
     return _SAMPLES if case.device.shared_bytes_per_block >= _ROOMY_BYTES else _FEW_SAMPLES
