@@ -20,25 +20,20 @@
 //     RANK, INDEX, BLOCK                     axes of struct Space; int or long long; threads of a block
 #pragma once
 
+#include "layout.cuh"
 #include "remainder.cuh"
 
 using StoredDividend = DIVIDEND;
 using StoredDivisor = DIVISOR;
 using Value = VALUE;
 using Output = OUTPUT;
-using Index = INDEX;  // int where every offset and count fits
 
-// A divisor of counts. 32-bit counts, which are below 2^31, are multiplied by `factor`: 2^(32 + shift) / size, rounded
-// up.
+// A divisor of counts.
 struct Count {
-    Index size, factor, shift;
+    Index size, magic, shift;
 
     __device__ Index quotient(Index n) const {
-        if constexpr (sizeof(Index) == 4) {
-            return size == 1 ? n : static_cast<Index>(__umulhi(n, factor) >> shift);
-        } else {
-            return n / size;
-        }
+        return size == 1 && sizeof(Index) == 4 ? n : quotient_by(n, size, magic, shift);
     }
 };
 

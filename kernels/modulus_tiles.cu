@@ -27,9 +27,6 @@ using Operand = Select<DIVIDEND_TURNED, StoredDividend, StoredDivisor>::type;
 using Beside = Select<DIVIDEND_TURNED, StoredDivisor, StoredDividend>::type;  // the other one
 using Moved = Select<RESULTS_MOVE, Output, Operand>::type;
 
-__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-
 // A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row.
 constexpr int WIDEST_TURNED =
     larger(DIVIDEND_TURNED ? sizeof(StoredDividend) : 0, DIVISOR_TURNED ? sizeof(StoredDivisor) : 0);

@@ -53,10 +53,8 @@ template <int RANK> struct Axes {
     Index size[RANK], magic[RANK], shift[RANK];
     Index stride[ARRAYS][RANK];
 
-    // number / size, by a multiplication where numbers have 31 bits: magic is 2^(32 + shift) / size, rounded up.
     __device__ Index quotient(Index number, int axis) const {
-        if constexpr (sizeof(Index) > 4) return number / size[axis];
-        else return __umulhi(number, static_cast<unsigned>(magic[axis])) >> shift[axis];
+        return quotient_by(number, size[axis], magic[axis], shift[axis]);
     }
 
     __device__ Offsets offsets(Index number) const {
@@ -189,6 +187,16 @@ template <int WIDTH = LANES> __device__ Sums lane_sum(Sums sums, int half = 1) {
 #pragma unroll
     for (int step = half; step < WIDTH; step *= 2) sums = combine(sums, shuffle(sums, lane_index() ^ step));
     return sums;
+}
+
+// Of COUNT neighbouring tiles from `first` on, of which those below TILES exist: a block of the cluster has each.
+template <int COUNT, int TILES> __device__ Sums sum_over_tiles(Sums* of_tile, int first = 0) {
+    constexpr int HALF = COUNT / 2;
+    if constexpr (COUNT == 1) {
+        return first < TILES ? *map_shared(of_tile, first) : Sums{};
+    } else {
+        return combine(sum_over_tiles<HALF, TILES>(of_tile, first), sum_over_tiles<HALF, TILES>(of_tile, first + HALF));
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

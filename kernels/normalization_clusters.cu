@@ -8,13 +8,6 @@
 //     CLUSTER         blocks of a cluster, tiles of a column
 #include "normalization_spans.cuh"
 
-// Of a column, from the sums of its tiles in all blocks of the cluster.
-template <int COUNT> __device__ Sums sum_over_tiles(Sums* of_tile, int first) {
-    if constexpr (COUNT == 1) return first < CLUSTER ? *map_shared(of_tile, first) : Sums{};
-    else return combine(sum_over_tiles<COUNT / 2>(of_tile, first),
-                        sum_over_tiles<COUNT / 2>(of_tile, first + COUNT / 2));
-}
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLOCK, RESIDENT)
 normalize_clusters(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                    double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
@@ -36,16 +29,14 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
     Sums sums[VECTOR];
     span.sum(first, sums);
     sum_over_warp(sums);
-    if (threadIdx.x < ACROSS) {
-#pragma unroll
-        for (int v = 0; v < VECTOR; v++) first_of[v * ACROSS + threadIdx.x] = first.element[v];
-    }
+    keep_first(first, first_of);
     column_sums.add(sums);
     const int c = static_cast<int>(threadIdx.x);
     if (c < COLUMNS) tile_sums[c] = column_sums.total(c);
     cluster_sync();  // by now all was read, so the output may be the input
     if (c < COLUMNS) {
-        const Moments moments = moments_of(sum_over_tiles<MOST_TILES>(&tile_sums[c], 0), Shift(first_of[c]).value, p);
+        const Sums sums_of_column = sum_over_tiles<MOST_TILES, CLUSTER>(&tile_sums[c]);
+        const Moments moments = moments_of(sums_of_column, Shift(first_of[c]).value, p);
         normalizers[c] = Normalizer<Compute>::of(moments, p);
         const Index number = column_of(strip, c);
         const bool exists = WHOLE || number < g.groups;

@@ -7,13 +7,6 @@
 #include "normalization_spans.cuh"
 #include "normalization_tiles.cuh"
 
-// The first elements of the columns, by all threads, who meet before anybody reads them.
-__device__ void keep_first(const Elements& first, Input (&first_of)[COLUMNS]) {
-    if (threadIdx.x >= ACROSS) return;
-#pragma unroll
-    for (int v = 0; v < VECTOR; v++) first_of[v * ACROSS + threadIdx.x] = first.element[v];
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Columns of a block at the most
 

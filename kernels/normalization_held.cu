@@ -158,13 +158,6 @@ template <int COUNT> struct SharedSums {
 constexpr int FOLDERS = BLOCK / GROUPS;
 __device__ constexpr int share_of(int tiles) { return tiles <= FOLDERS ? 1 : 2 * share_of((tiles + 1) / 2); }
 
-// COUNT neighbouring tiles of a group, of which some may not exist; each block of the cluster has the sums of its own.
-template <int COUNT> __device__ Sums sum_over_tiles(Sums* of_tile, int first) {
-    constexpr int HALF = COUNT / 2;
-    if constexpr (COUNT == 1) return first < CLUSTER ? *map_shared(of_tile, first) : Sums{};
-    else return combine(sum_over_tiles<HALF>(of_tile, first), sum_over_tiles<HALF>(of_tile, first + HALF));
-}
-
 // What a block has in shared memory besides the tile. What other blocks of the cluster read comes twice, as the fastest
 // block may be a bundle ahead.
 struct Shared {
@@ -212,7 +205,8 @@ __device__ Sums sum_over_cluster(const Sums& sums, Shared& shared, int slot) {
     }
     if (thread < GROUPS) shared.of_tile[slot][thread] = sums;
     cluster_sync();
-    shared.of_tiles.part[number][group] = sum_over_tiles<SHARE>(&shared.of_tile[slot][group], number * SHARE);
+    Sums* of_tile = &shared.of_tile[slot][group];
+    shared.of_tiles.part[number][group] = sum_over_tiles<SHARE, CLUSTER>(of_tile, number * SHARE);
     __syncthreads();
     return thread < GROUPS ? shared.of_tiles.total(thread) : Sums{};
 }

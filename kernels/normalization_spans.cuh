@@ -86,6 +86,13 @@ template <Eviction HOW = EVICTION> __device__ Elements load_elements(const char*
     return elements;
 }
 
+// The first elements of the columns, by all threads, who meet before anybody reads them.
+__device__ void keep_first(const Elements& first, Input (&first_of)[COLUMNS]) {
+    if (threadIdx.x >= ACROSS) return;
+#pragma unroll
+    for (int v = 0; v < VECTOR; v++) first_of[v * ACROSS + threadIdx.x] = first.element[v];
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Narrow rows: a warp moves what its lanes have 16 bytes at a time and in order, by way of shared memory. Lanes that
 // load their own spans would touch eight times as many lines of the cache at a time.

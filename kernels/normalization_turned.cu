@@ -6,9 +6,6 @@
 #include "normalization.cuh"
 #include "turned_tiles.cuh"
 
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
-
 // A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row.
 constexpr int WIDE = WIDE_OF<Input>;
 constexpr int HIGH = smaller(16 / static_cast<int>(sizeof(Input)), TILE_HEIGHT / 8);

@@ -7,6 +7,9 @@
 
 #include "packs.cuh"
 
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+
 // Where a thread's part of a tile lies, counted in such parts: along a column or row, which has `count` of them, and
 // across. A warp takes 8 along, for 128 bytes at once, by 4.
 struct Spot {
