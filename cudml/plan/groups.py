@@ -15,7 +15,16 @@ import numpy as np
 
 from cudml.plan.device import LANES
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, broadcast, index_type, magic_of, outer_to_inner
+from cudml.plan.layout import (
+    VECTOR_BYTES,
+    ArrayLayout,
+    Dims,
+    broadcast,
+    collapse_together,
+    index_type,
+    magic_of,
+    outer_to_inner,
+)
 from cudml.plan.loads import EVICT_FIRST, EVICT_NORMALLY, eviction_of
 from cudml.plan.plan import Struct
 from cudml.plan.spec import Normalization
@@ -38,22 +47,8 @@ class JointAxes(NamedTuple):
     @classmethod
     def of(cls, layouts: dict[str, ArrayLayout], axes: Sequence[int]) -> JointAxes:
         """The axes in the given order, without those of size 1; neighbours in one stride everywhere are merged."""
-        shape = next(iter(layouts.values())).shape
-        sizes: list[int] = []
-        strides: list[tuple[int, ...]] = []
-        for axis in axes:
-            size, step = shape[axis], tuple(layout.strides[axis] for layout in layouts.values())
-            if size == 1:
-                continue
-            if sizes and strides[-1] == tuple(size * stride for stride in step):
-                sizes[-1] *= size
-                strides[-1] = step
-            else:
-                sizes.append(size)
-                strides.append(step)
-        if not sizes:
-            sizes, strides = [1], [(0,) * len(layouts)]
-        return cls(tuple(sizes), {name: tuple(s[i] for s in strides) for i, name in enumerate(layouts)})
+        sizes, strides = collapse_together(list(layouts.values()), axes)
+        return cls(sizes, dict(zip(layouts, strides, strict=True)))
 
     def numbers(self, narrow: bool) -> tuple[int, ...]:
         """The struct's members; divisions by magic numbers are for 32-bit offsets."""
@@ -181,7 +176,7 @@ class Groups:
         nbytes = min(VECTOR_BYTES, count * layout.dtype.itemsize)
         strides = (*along.strides[name][:-1], *other.strides[name])
         dense = along.strides[name][-1] == layout.dtype.itemsize or count == 1
-        return dense and layout.alignment % nbytes == 0 and all(stride % nbytes == 0 for stride in strides)
+        return dense and layout.lies_in_steps(nbytes, strides)
 
     @property
     def index(self) -> np.dtype:
@@ -262,7 +257,7 @@ class Groups:
             "COMPUTE": "double" if self.is_double else "float",
             "ACTIVATION": spec.activation.name if spec.activation else "identity",
             "NORMALIZE_VARIANCE": spec.normalize_variance,
-            "INDEX": "int" if self.index.itemsize == 4 else "long long",
+            "INDEX": c_name(self.index),
             "KEPT_RANK": len(self.kept.sizes),
             "REDUCED_RANK": len(self.reduced.sizes),
             "OUTPUT": c_name(output.dtype) if isinstance(output, ArrayLayout) else "float",

@@ -40,6 +40,11 @@ class ArrayLayout(NamedTuple):
         strides = [self.strides[axis] for axis in chosen if self.shape[axis] > 1]
         return self.alignment % min(nbytes, VECTOR_BYTES) == 0 and all(stride % nbytes == 0 for stride in strides)
 
+    def lies_in_steps(self, nbytes: int, strides: Iterable[int]) -> bool:
+        """Whether it begins at a multiple of so many bytes, or of VECTOR_BYTES, and does so anew after each stride."""
+        needed = min(nbytes, VECTOR_BYTES)
+        return self.alignment % needed == 0 and all(stride % needed == 0 for stride in strides)
+
 
 class Dims(NamedTuple):
     """Sizes and byte strides of some axes, the form in which kernels get them (layout.cuh)."""

@@ -107,7 +107,7 @@ class _Call:
         """The plan of a kernel: constants and arguments that all have, and those of its own."""
         constants = constants_of(
             VALUE=c_name(self.spec.dtype),
-            INDEX="int" if self.index.itemsize == 4 else "long long",
+            INDEX=c_name(self.index),
             BLOCK=block,
             FAST_DOUBLE=self.device.compute_capability in FAST_DOUBLE,
             **{name.upper(): c_name(self.dtype(name)) for name in self.arrays},
@@ -205,13 +205,7 @@ def _block_of_packs(threads: int, rows: int, pack: int, access: dict[str, str], 
 def _begins_with_packs(call: _Call, name: str, pack: int) -> bool:
     """Whether every row begins at a multiple of a pack's bytes."""
     layout = call.layouts[name]
-    return _divides(pack * layout.dtype.itemsize, layout, call.strides[name][:-1])
-
-
-def _divides(nbytes: int, layout: ArrayLayout, strides: Iterable[int]) -> bool:
-    """Whether an array begins at a multiple of so many bytes, or of 16, and does so anew after each stride."""
-    needed = min(nbytes, VECTOR_BYTES)
-    return layout.alignment % needed == 0 and all(stride % needed == 0 for stride in strides)
+    return layout.lies_in_steps(pack * layout.dtype.itemsize, call.strides[name][:-1])
 
 
 def _access(call: _Call, name: str, packed: bool) -> str:
@@ -292,7 +286,8 @@ def _tile_access(call: _Call, name: str, axis: int) -> str:
 def _lies_in_packs(call: _Call, name: str, axis: int) -> bool:
     """Whether all lines along an axis begin at multiples of 16 bytes."""
     strides = call.strides[name]
-    return _divides(VECTOR_BYTES, call.layouts[name], (s for i, s in enumerate(strides) if i != axis % len(strides)))
+    others = (stride for i, stride in enumerate(strides) if i != axis % len(strides))
+    return call.layouts[name].lies_in_steps(VECTOR_BYTES, others)
 
 
 # ---- single elements
@@ -326,5 +321,5 @@ def _space(sizes: tuple[int, ...], strides: Iterable[tuple[int, ...]]) -> tuple[
 
 
 def count_of(size: int) -> tuple[int, int, int]:
-    """A size with the factor and shift by which 32-bit numbers are divided by it (struct Count)."""
+    """A size with the magic number and the shift by which 32-bit numbers are divided by it (struct Count)."""
     return (size, *magic_of(size)) if 1 < size < 2**31 else (size, 0, 0)

@@ -69,8 +69,7 @@ class Bundle:
         nbytes = min(VECTOR_BYTES, groups.chunk * size)
         outer = (*kept[:-1], *(reduced if self.run == 1 else reduced[:-1]), self.count * self.run * size)
         dense = kept[-1] == self.run * size and (self.run == 1 or reduced[-1] == size)
-        whole = groups.kept.sizes[-1] % self.count == 0 and all(stride % nbytes == 0 for stride in outer)
-        return dense and whole and layout.alignment % nbytes == 0
+        return dense and groups.kept.sizes[-1] % self.count == 0 and layout.lies_in_steps(nbytes, outer)
 
 
 def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:

@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.dtypes import c_name
 from cudml.plan.groups import Groups
 from cudml.plan.normalization_steps import SECTOR_WORDS, SUMS_WORDS, array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
@@ -138,8 +139,7 @@ def plan_ring(
         Struct((cut.bundles, pieces, room, slots, cut.inner, cut.across), index),
     )
     launch = Launch(f"normalize_{kind}", blocks, ring.threads, arguments, shared_bytes, cooperative=True)
-    narrow = {"INDEX": "int" if index.itemsize == 4 else "long long"}
-    chosen = constants_of(**{**constants, **ring.constants, **narrow})
+    chosen = constants_of(**{**constants, **ring.constants, "INDEX": c_name(index)})
     return Plan(f"normalization_{kind}.cu", chosen, (launch,), scratch_bytes=8 * words)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cudml.plan.device import DeviceProperties
+from cudml.plan.dtypes import c_name
 from cudml.plan.groups import ARRAYS, MOMENTS, Groups, JointAxes
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, broadcast, index_type, outer_to_inner
 from cudml.plan.normalization_steps import operand_arguments, parameters
@@ -103,7 +104,7 @@ class Turned:
         layout, steps = self.groups.arrays[name], self.axes.strides[name]
         assert isinstance(layout, ArrayLayout)
         others = [step for i, step in enumerate(steps) if i != along % len(steps)]
-        return layout.alignment == VECTOR_BYTES and all(step % VECTOR_BYTES == 0 for step in others)
+        return layout.lies_in_steps(VECTOR_BYTES, others)
 
     def access(self, name: str) -> str:
         """How scale or bias is read along a row (kernels/packs.cuh)."""
@@ -127,7 +128,7 @@ class Turned:
             **own,
             "KEPT_RANK": 1,
             "REDUCED_RANK": 1,
-            "INDEX": "int" if self.index.itemsize == 4 else "long long",
+            "INDEX": c_name(self.index),
             "INPUT_ACCESS": "PACKED" if self.begins_with_packs("input", self.high) else "SHIFTED",
             "OUTPUT_PACKED": self.begins_with_packs("output", -1),
             "GROUPS_DOWN": self.axes.strides["mean"][self.high] != 0,

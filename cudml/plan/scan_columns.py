@@ -314,7 +314,7 @@ def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns)
         "HARDWARE_GATES": case.device.hardware_gates,
         "HEADS_AT_ONCE": 1,  # kernels/stream.cuh asks; columns have no segments
         "EVICTION": _eviction(case, chosen),
-        "INDEX": "int" if index.itemsize == 4 else "long long",
+        "INDEX": c_name(index),
         "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
         "INPUT_PACKED": chosen.load != BY_ELEMENTS,
     }

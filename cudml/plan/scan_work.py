@@ -165,7 +165,7 @@ def scan_constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], w
         "LINE_RANK_OUT": work.output_line.rank,
         "AXIS_RANK_IN": work.input_axis.rank,
         "AXIS_RANK_OUT": work.output_axis.rank,
-        "INDEX": "int" if work.index.itemsize == 4 else "long long",
+        "INDEX": c_name(work.index),
     }
 
 
