@@ -146,12 +146,12 @@ __device__ void await_at_once(const Word* const (&from)[COUNT], Item (&item)[COU
 
 // Where so much is published that it would leave the cache, to be written to memory, before its place is used again. An
 // item is published in records of three words and the epoch, each in one access of 16 bytes, of which nobody sees a
-// part, and with a word of its own for what is left. Records of neighbouring items lie side by side, and so do the words
-// that are left.
+// part, and with a word of its own for what is left. Records of neighbouring items lie side by side, and so do the
+// words that are left.
 //
 // The last word of a record would be where others look for an epoch. So its highest bit is set there, as no epoch's is,
-// and kept as the highest bit of the record's epoch. Readers of records do not look at that bit: where they look, at the
-// first half of 16 bytes, no record has its last word.
+// and kept as the highest bit of the record's epoch. Readers of records do not look at that bit: where they look, at
+// the first half of 16 bytes, no record has its last word.
 template <typename Item> struct Records {
     static constexpr int RECORDS = words_of<Item> / 3, LEFT = words_of<Item> % 3, ROOM = 2 * RECORDS + LEFT;
     static_assert(LEFT <= 1, "one word");
@@ -175,8 +175,8 @@ template <typename Item> struct Records {
     }
 
     // Waits for one record of each lane, or none: who may have to wait for long begins with this, and asks for the rest
-    // then. Looking all the time would keep memory from others: (64, 256, 128, 128) float16s, normalized over 0, 2, take
-    // an H200 0.292 ms so, 0.294 without a break, and 0.302 if all is asked for at once.
+    // then. Looking all the time would keep memory from others: (64, 256, 128, 128) float16s, normalized over 0, 2,
+    // take an H200 0.292 ms so, 0.294 without a break, and 0.302 if all is asked for at once.
     __device__ void await_first(bool wanted, Index number, unsigned epoch) const {
         const Word* from = record(number);
         while (__any_sync(ALL_LANES, wanted && ((upper_half(load_relaxed(from)) ^ epoch) & ~NO_EPOCH) != 0)) {
