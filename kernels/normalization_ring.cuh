@@ -151,18 +151,6 @@ __device__ void await_emptied(const Work& work, int visit) {
     if (visit >= STAGES) work.stage(visit).emptied.wait(use_of(visit) - 1);
 }
 
-// Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
-// leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
-// until they are there. Before units are normalized, when `left` is the last visit whose stage this warp has left.
-template <typename Pieces> __device__ void let_loads_pass(const Work& work, const Pieces& turn, int left) {
-    if constexpr (2 * PIECE > STAGES) {
-        Pieces next = turn;
-        next.move(1);
-        const int last = next.visit(PIECE - 1);
-        if (next.exists() && left >= last - STAGES) work.stage(last).full.wait(use_of(last));
-    }
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 
 // So many threads copy into a stage, and so many arrive when they are done with it.

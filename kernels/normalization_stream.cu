@@ -535,9 +535,19 @@ struct HeldUnits {
     }
 };
 
-// What waits for scale and bias asks for stores slowly enough: 64 groups of 16 MiB take an H200 0.664 ms, and 0.675 if
-// loads are let pass.
+// Where two pieces are more than a ring, the last units of the next one are loaded into the first stages that this one
+// leaves. All blocks wait for these loads, which would come behind all stores of this piece: so its other units wait
+// until they are there. But what waits for scale and bias asks for stores slowly enough: 64 groups of 16 MiB take an
+// H200 0.664 ms, and 0.675 if loads are let pass.
 constexpr bool LOADS_PASS = 2 * PIECE > STAGES + HELD && OPERANDS_KEPT == 0;
+
+// Before units are normalized, when `left` is the last visit whose stage this warp has left.
+__device__ void let_loads_pass(const Work& work, const TurnOf& turn, int left) {
+    TurnOf next = turn;
+    next.move(1);
+    const int last = next.visit(PIECE - 1);
+    if (next.exists() && left >= last - STAGES) work.stage(last).full.wait(use_of(last));
+}
 
 __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf& turn, const Arrays& group, int i,
                                int begin, const HeldUnits& held, const KeptOperands& kept, RowOperands& operands) {
