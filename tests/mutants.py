@@ -9,11 +9,14 @@ A mode finds a defect if under one of its schedules a case of race_cases.py faul
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import shutil
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cuda_on_cpu import KernelFault, Schedule, schedules
@@ -71,13 +74,47 @@ class Mutant:
         """For each schedule of the mode what it says of the defect; None where it goes unnoticed."""
         kernels = self.plant()
         checking, of_mode = MODES[mode]
-        for schedule in of_mode:
-            yield finding(self.case, schedule, checking, kernels)
+        return findings(lambda schedule: CASES[self.case].run([schedule], checking, kernels), of_mode)
 
 
-def finding(case: str, schedule: Schedule, checking: bool, kernels: Path) -> str | None:
+#: A schedule takes a second or two; a defect that has no end is found after so many of computing.
+LIMIT_S = 10
+
+
+def findings(run: Callable[[Schedule], None], schedules: Sequence[Schedule]) -> Iterator[str | None]:
+    """What is found wrong with a case that `run` runs, under each of these schedules; None where nothing is.
+
+    A process of its own runs it: what a defect writes to memory that is not the kernel's may crash Python much later,
+    in somebody else's test.
+    """
+    context = multiprocessing.get_context("fork")
+    results, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_findings, args=(run, schedules, sender), daemon=True)
+    process.start()
+    sender.close()
     try:
-        CASES[case].run([schedule], checking, kernels)
+        for _ in schedules:
+            yield results.recv()
+    except EOFError:
+        process.join()
+        if process.exitcode is None or process.exitcode >= 0:
+            raise RuntimeError("the process that runs a case failed, for the reason that it printed") from None
+        yield f"the process was ended by signal {-process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+        results.close()
+
+
+def _send_findings(run: Callable[[Schedule], None], schedules: Sequence[Schedule], sender: Connection) -> None:
+    for schedule in schedules:
+        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)  # whose signal ends the process
+        sender.send(_finding(run, schedule))
+
+
+def _finding(run: Callable[[Schedule], None], schedule: Schedule) -> str | None:
+    try:
+        run(schedule)
     except KernelFault as fault:
         return str(fault).splitlines()[0]
     except AssertionError:
