@@ -1,5 +1,5 @@
-// Lines of a tile at the most, or tiles of longer lines, in registers: WARPS warps share one, each holds ROWS rows of
-// 32 chunks, each lane a chunk of a row. All rows are loaded before the first is used.
+// Lines of two tiles at the most, or tiles of longer lines, in registers: WARPS warps share one, each holds ROWS rows
+// of 32 chunks, each lane a chunk of a row. All rows are loaded before the first is used.
 //
 // Constants that the plan sets, beside those of scan.cuh:
 //     WARPS, ROWS     warps that share a line, rows that each of them holds
@@ -13,7 +13,7 @@ constexpr int ROWS_OF_LINE = WARPS * ROWS;
 constexpr int BLOCK = GROUPS * WARPS * LANES;
 constexpr bool SPREAD = !(INPUT_PACKED || SHIFTED_IN) || !OUTPUT_PACKED;
 
-static_assert(ROWS_OF_LINE <= TILE_ROWS, "a line is a tile at the most");
+static_assert(ROWS_OF_LINE <= 2 * TILE_ROWS && (ROWS_OF_LINE <= TILE_ROWS || !SEGMENTED), "heads are those of a tile");
 
 struct Rows {
     Chunk chunk[ROWS];
@@ -94,6 +94,29 @@ __device__ RowPrefixes prefixes_within_warp(const Rows& rows) {
     return prefixes;
 }
 
+// Inclusive prefixes over the rows of a line of one tile, or of two. By all lanes of a warp.
+template <bool TWO_TILES> struct LinePrefixes {
+    static constexpr int LAST = ROWS_OF_LINE - 1;  // stands for rows that do not exist; nobody asks for their prefixes
+
+    TilePrefixes<Item, (ROWS_OF_LINE > LANES)> tile;
+
+    __device__ explicit LinePrefixes(const Item (&total)[ROWS_OF_LINE], int begin = 0)
+        : tile(total[begin + lane_index() < LAST ? begin + lane_index() : LAST],
+               total[begin + LANES + lane_index() < LAST ? begin + LANES + lane_index() : LAST]) {}
+
+    __device__ Item at(int row) const { return tile.at(row); }
+};
+
+template <> struct LinePrefixes<true> {
+    LinePrefixes<false> first, second;
+
+    __device__ explicit LinePrefixes(const Item (&total)[ROWS_OF_LINE]) : first(total), second(total, TILE_ROWS) {}
+
+    __device__ Item at(int row) const {
+        return row < TILE_ROWS ? first.at(row) : combine(first.at(TILE_ROWS - 1), second.at(row - TILE_ROWS));
+    }
+};
+
 // By all threads of a block.
 __device__ RowPrefixes prefixes_across_warps(Item (&row_total)[ROWS_OF_LINE], const Rows& rows, int first_row) {
     const int lane = lane_index();
@@ -102,10 +125,8 @@ __device__ RowPrefixes prefixes_across_warps(Item (&row_total)[ROWS_OF_LINE], co
         if (lane == LANES - 1) row_total[first_row + r] = rows.lanes[r];
     }
     __syncthreads();
-    constexpr int LAST = ROWS_OF_LINE - 1;  // stands for rows that do not exist; nobody asks for their prefixes
-    const TilePrefixes<Item, (ROWS_OF_LINE > LANES)> all(row_total[lane < LAST ? lane : LAST],
-                                                        row_total[LANES + lane < LAST ? LANES + lane : LAST]);
-    RowPrefixes prefixes = {Prefix::nothing(), {}, all.at(LAST)};
+    const LinePrefixes<(ROWS_OF_LINE > TILE_ROWS)> all(row_total);
+    RowPrefixes prefixes = {Prefix::nothing(), {}, all.at(ROWS_OF_LINE - 1)};
     prefixes.before.append(all.at(first_row > 0 ? first_row - 1 : 0), first_row > 0);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) prefixes.inclusive[r] = all.at(first_row + r);

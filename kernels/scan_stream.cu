@@ -103,8 +103,10 @@ __device__ bool await_tile(const Work& work, int visit) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Loaders. A stage holds a tile in the order of memory. Where a line ends within it, the rest is filled up, so that
-// nobody who reads a stage asks for the end: that took a seventh of the time to compile, and more registers.
+// Loaders. A stage holds a tile in the order of memory. Where a line ends within it, the rows that are added up at a
+// time with its last one are filled up, so that who reads these does not ask for the end: that took a seventh of the
+// time to compile, and more registers. Rows behind them are left out by everybody: (400, 50001) float32 take an H200 48
+// us, and 86 where they were filled up too, and the edges of such a tile were waited for.
 
 // How many bytes before the elements are filled: a line that is traversed in reverse ends at its lowest address.
 __device__ int lead(const Tile& tile) { return REVERSE ? (TILE - tile.count) * static_cast<int>(sizeof(Staged)) : 0; }
@@ -118,12 +120,14 @@ __device__ int stage_offset(const Work& work, const Tile& tile) {
     return static_cast<int>((reinterpret_cast<unsigned long long>(address) - lead(tile)) % CACHE_LINE);
 }
 
-// Fills what the end of a line leaves of a stage; a whole tile would begin at `to`.
+// Fills what the end of a line leaves of the rows that are added up together with its last one; a whole tile would
+// begin at `to`.
 __device__ void fill_rest(const Tile& tile, char* to, int thread, int threads) {
-    constexpr int SIZE = sizeof(Staged);
+    constexpr int SIZE = sizeof(Staged), TOGETHER = ADDED_AT_ONCE * ROW;
     if (tile.count == TILE) return;
+    const int end = (tile.count + TOGETHER - 1) / TOGETHER * TOGETHER;
     const Staged nothing = convert<Staged>(Operation::template neutral<Accumulator>());
-    const int chunks = STAGED_PACKED ? (tile.count + CHUNK - 1) / CHUNK * CHUNK : TILE;  // from here on, whole ones
+    const int chunks = STAGED_PACKED ? (tile.count + CHUNK - 1) / CHUNK * CHUNK : end;  // from here on, whole ones
 #pragma unroll 1
     for (int i = tile.count + thread; i < chunks; i += threads) {
         store_element<STAGED_ALIGNED>(to + (REVERSE ? TILE - 1 - i : i) * SIZE, nothing);
@@ -132,7 +136,7 @@ __device__ void fill_rest(const Tile& tile, char* to, int thread, int threads) {
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) pack.element[j] = nothing;
 #pragma unroll 1
-    for (int i = chunks + thread * CHUNK; i < TILE; i += threads * CHUNK) {
+    for (int i = chunks + thread * CHUNK; i < end; i += threads * CHUNK) {
         *reinterpret_cast<Pack<Staged, CHUNK>*>(to + (REVERSE ? TILE - CHUNK - i : i) * SIZE) = pack;
     }
     if (BULK) fence_async_proxy();  // the copy engine writes here next
@@ -156,16 +160,17 @@ struct Inner {
     }
 };
 
-// By a warp. The edges of a whole tile come by copies of a word each, if they are words: a loader that waited for them
-// would pass on tiles only as often as memory answers.
+// By a warp. The edges come by copies of a word each, if they are words: a loader that waited for them would pass on
+// tiles only as often as memory answers.
 template <typename HardwareGate>
 __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& full, char* data, int visit) {
     const char* from = work.input + work.g.input_line.offset(tile.line) + tile.lowest(work.g.length) * SIZE_IN;
     char* to = data + stage_offset(work, tile) + lead(tile);
     const Inner inner(from, tile);
-    if (EDGES_IN_WORDS && tile.count == TILE) {
+    if (EDGES_IN_WORDS) {
         inner.for_edges<4>([&](int place) { copy_async<4>(to + place, from + place); });
         full.arrive_after_copies();
+        fill_rest(tile, to - lead(tile), lane_index(), LANES);  // the first lane's next arrival shows it
     } else {
         inner.for_edges<1>([&](int place) { to[place] = from[place]; });
         fill_rest(tile, to - lead(tile), lane_index(), LANES);
@@ -503,14 +508,17 @@ __device__ void add_tiles(const Work& work, int adder) {
         const char* from = work.data(visit) + stage_offset(work, stage.tile);
 #pragma unroll 1
         for (int first = adder * ROWS; first < (adder + 1) * ROWS; first += AT_ONCE) {
-            StagedChunk::Total total[AT_ONCE];
+            Item row = neutral_item();
+            if (first * ROW < stage.tile.count) {
+                StagedChunk::Total total[AT_ONCE];
 #pragma unroll
-            for (int r = 0; r < AT_ONCE; r++) {
-                StagedChunk chunk;
-                chunk.load(from, ((first + r) * LANES + lane_index()) * CHUNK, stage.heads);
-                total[r] = chunk.total();
+                for (int r = 0; r < AT_ONCE; r++) {
+                    StagedChunk chunk;
+                    chunk.load(from, ((first + r) * LANES + lane_index()) * CHUNK, stage.heads);
+                    total[r] = chunk.total();
+                }
+                row = StagedChunk::item_of(row_aggregates(total));
             }
-            const Item row = StagedChunk::item_of(row_aggregates(total));
             if (lane_index() < AT_ONCE) stage.row[1 + first + lane_index()] = row;
         }
         stage.summed.arrive();
@@ -574,7 +582,7 @@ __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int sc
         const char* from = work.data(visit) + stage_offset(work, tile);
         if (tile.number == 0 && scanner == 0 && lane == 0) store_initial(line, work.g);
 #pragma unroll 1
-        for (int first = scanner * ROWS; first < (scanner + 1) * ROWS; first += AT_ONCE) {
+        for (int first = scanner * ROWS; first < (scanner + 1) * ROWS && first * ROW < tile.count; first += AT_ONCE) {
             StagedChunk chunk[AT_ONCE];
             StagedChunk::Total lanes[AT_ONCE];
 #pragma unroll

@@ -21,7 +21,7 @@ constexpr bool AT_ONE_STRIDE = SIZE == 2 && EVEN_ROWS && !OUTPUT_TURNED;
 __device__ void copy_rows(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
     constexpr bool USED = !SHIFTED && !INPUT_TURNED;
     constexpr int ACROSS = USED ? STRIP_BYTES / COPY_BYTES : 1, DOWN = COPYING / ACROSS;
-    static_assert(!USED || (COPYING % ACROSS == 0 && STEPS % DOWN == 0), "");
+    static_assert(!USED || (COPYING % ACROSS == 0 && STEPS % DOWN == 0), "all threads copy as many whole rows' shares");
     const int thread = static_cast<int>(threadIdx.x), number = thread % ACROSS, place = number * COPY_BYTES;
     const Index apart = COPY_BYTES == SIZE ? work.g.kept.stride[OF_INPUT][INNER] : COPY_BYTES;
     const char* from = piece.first.input + (place < piece.width * SIZE ? number * apart : 0);
@@ -52,7 +52,7 @@ __device__ void copy_rows(const Work& work, const Piece& piece, const Unit& unit
 template <int DOWN>
 __device__ void copy_shifted(const Piece& piece, int rows, const char* row, const Staged& staged, Index apart, int step,
                              int number) {
-    static_assert(DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "");
+    static_assert(DOWN * ROW_SHIFT % 16 == 0 && STEPS % DOWN == 0, "rows that a thread copies are shifted alike");
     row += step * apart;
     const int place = number * 16 - static_cast<int>(reinterpret_cast<unsigned long long>(row) % 16);
     const int begin = place < 0 ? -place : 0, end = up_to(piece.width * SIZE - place, 16);
@@ -86,7 +86,7 @@ __device__ void copy_shifted_rows(const Work& work, const Piece& piece, const Un
 template <int THREADS>
 __device__ void copy_lines(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
     constexpr int PIECES = LINE_BYTES / 16, DOWN = THREADS / PIECES;
-    static_assert(THREADS % PIECES == 0 && COLUMNS % DOWN == 0, "");
+    static_assert(THREADS % PIECES == 0 && COLUMNS % DOWN == 0, "all threads copy pieces of as many lines");
     const int thread = static_cast<int>(threadIdx.x), number = thread % PIECES;
     const Index apart = work.g.kept.stride[OF_INPUT][INNER];
     const char* from = piece.first.input + row_offset<OF_INPUT>(work.g, unit, 0) + number * 16;

@@ -1002,11 +1002,11 @@ def test_counts_divide_exactly(size):
 
 
 def test_a_plan_prints_what_it_launches():
-    text = str(scan((300, 10_000)))
+    text = str(scan((300, 20_000)))
     assert text.startswith("scan_stream.cu: ")
     assert "VALUE=float" in text
-    assert "scan_stream<<<132, 480, 229376>>>(input, output, offsets, scratch, {300, 10000, 2, 0, 0," in text
-    assert text.endswith("scratch: 4808 bytes")
+    assert "scan_stream<<<132, 480, 229376>>>(input, output, offsets, scratch, {300, 20000, 3, 0, 0," in text
+    assert text.endswith("scratch: 7208 bytes")
 
 
 def test_a_plan_prints_its_memory():

@@ -107,8 +107,10 @@ def test_alignment_and_strides_have_no_part_in_the_result(name: str, xp: Any):
 
 @pytest.mark.parametrize("operation", [cudml.cumsum, cudml.cumprod], ids=lambda operation: operation.__name__)
 @pytest.mark.backend("cuda", "emulated")
-def test_a_line_of_a_matrix_gives_the_bits_of_that_line_alone(operation: Callable[..., Any], xp: Any):
-    matrix = 1 + values((40, 9001)) / 100
+@pytest.mark.parametrize("length", [9001, 12_288, 16_383, 16_384, 20_003])
+def test_a_line_of_a_matrix_gives_the_bits_of_that_line_alone(length: int, operation: Callable[..., Any], xp: Any):
+    """Of a tile and a few rows more, of two, and of three; and more lines than a GPU has multiprocessors for."""
+    matrix = 1 + values((70, length)) / 100
     rows = bits(xp, operation(xp.asarray(matrix), axis=1))
     columns = bits(xp, operation(xp.asarray(np.ascontiguousarray(matrix.T)), axis=0))
     assert (rows == columns.T).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, step
 from cudml.plan.plan import Plan, constants_of
-from cudml.plan.scan_lines import plan_lines
+from cudml.plan.scan_lines import fit_a_block, plan_lines
 from cudml.plan.scan_linked import are_few_tiles, plan_linked_tiles
 from cudml.plan.scan_stream import plan_stream
 from cudml.plan.scan_work import Constants, Work, cut, scan_constants, segment_constants
@@ -62,4 +62,6 @@ def _plan_rows(
         return plan_lines(spec, arrays, constants, work, device)
     if are_few_tiles(work, device):
         return plan_linked_tiles(spec, constants, work, device)
+    if isinstance(spec, Scan) and fit_a_block(spec, constants, work):
+        return plan_lines(spec, arrays, constants, work, device)
     return plan_stream(spec, arrays, constants, work, device)

@@ -1,4 +1,4 @@
-"""The plan of scans of lines that a block holds at least one of: kernels/scan_lines.cu."""
+"""The plan of scans of lines that a block holds at least one of, of a tile or two: kernels/scan_lines.cu."""
 
 from __future__ import annotations
 
@@ -18,7 +18,19 @@ LINE_SHARES = (
     *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
     *((rows, (rows // 3, 3)) for rows in (33, 36, 48)),
     (TILE_ROWS, (16, 4)),
+    *((16 * rows, (16, rows)) for rows in (5, 6, 8)),
 )
+
+#: Rows that each of 16 warps holds of lines of more than a tile, at the most: as many as leave registers for two such
+#: blocks, by the bytes of a chunk's accumulators and of a value. On an H200 (3554, 8410) float32 take 75 us so, and 100
+#: by an assembly line, (2400, 12288) 57 and 62, (1800, 16384) 57 and 62; (1777, 16820) float16 46 and 84; (3554, 4205)
+#: float64 76 and 89. But with eight rows, of lines that do not lie in whole chunks, (1800, 16383) float32 take 83 and
+#: 64, of halves (900, 32766) 79 and 44.
+_TALL_ROWS = {(16, 4): 6, (16, 8): 6, (32, 2): 5}
+_TALL_ROWS_IN_CHUNKS = {**_TALL_ROWS, (16, 4): 8}
+
+#: Threads of such blocks that shall fit a multiprocessor.
+_RESIDENT_THREADS_OF_TALL = 1024
 
 #: Threads for which there have to be registers where lines of 4-byte elements are moved one by one: else too few of
 #: these are on their way. (65536, 4097) reaches 93 % of copy speed without this, 96 to 98 % with it. Two rows of halves
@@ -60,6 +72,14 @@ _SHORT_SHARES: Constants = {
 }
 
 
+def fit_a_block(spec: Scan, constants: Constants, work: Work) -> bool:
+    """Whether a block had better hold a line of more than a tile."""
+    rows = _TALL_ROWS_IN_CHUNKS if constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"] else _TALL_ROWS
+    accumulator = accumulator_bytes(spec.dtype)
+    sizes = (work.chunk * accumulator, min(accumulator, spec.dtype.itemsize))
+    return work.rows <= 16 * rows.get(sizes, 0)
+
+
 def plan_lines(
     spec: Scan | SegmentedScan,
     arrays: dict[str, ArrayLayout],
@@ -67,7 +87,7 @@ def plan_lines(
     work: Work,
     device: DeviceProperties,
 ) -> Plan:
-    """The launch of a scan of lines of one tile each."""
+    """The launch of a scan of lines of one tile each, or of two that fit a block."""
     chunks = math.ceil(work.length / work.chunk)
     flat = _is_flat(constants, work)
     shifted = _shifted(arrays, constants, work)
@@ -180,6 +200,8 @@ def _plan_long_lines(
     small = work.chunk == 4 if by_elements else halves_packed
     small = small and accumulator_bytes(spec.dtype) == 4
     resident = min(_RESIDENT_THREADS, device.threads_per_multiprocessor) if small else 0
+    if work.tiles > 1:
+        resident = _RESIDENT_THREADS_OF_TALL
     block = groups * warps * LANES
     shares |= {"WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, resident // block)}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
