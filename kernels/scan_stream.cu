@@ -169,8 +169,8 @@ __device__ void copy_in_bulk(const Work& work, const Tile& tile, HardwareGate& f
     const Inner inner(from, tile);
     if (EDGES_IN_WORDS) {
         inner.for_edges<4>([&](int place) { copy_async<4>(to + place, from + place); });
+        fill_rest(tile, to - lead(tile), lane_index(), LANES);
         full.arrive_after_copies();
-        fill_rest(tile, to - lead(tile), lane_index(), LANES);  // the first lane's next arrival shows it
     } else {
         inner.for_edges<1>([&](int place) { to[place] = from[place]; });
         fill_rest(tile, to - lead(tile), lane_index(), LANES);
