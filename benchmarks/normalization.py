@@ -114,14 +114,14 @@ _COMPILED: dict[str, tuple[Key, ...]] = {
 
 def _case(dtype: str, key: Key, group: str, **required: Any) -> NormalizationCase:
     shape, axis = key
-    options = {"scale": list(_scale_shape(shape, axis))}
+    options = {"scale": list(scale_shape(shape, axis))}
     compiled = key in _COMPILED.get(dtype, ())
     return NormalizationCase(
         "mean_variance_normalization", dtype, shape, axis, options, group=group, compiled_peer=compiled, **required
     )
 
 
-def _scale_shape(shape: Shape, axis: Axes) -> Shape:
+def scale_shape(shape: Shape, axis: Axes) -> Shape:
     """A scale per feature, as the usual norms have it: along axis 1, or the last one if all others are reduced. One for
     all where there is only one line, because reading the scale would cost as much as reading the input there."""
     last = len(shape) - 1
@@ -179,9 +179,9 @@ def arrays(case: NormalizationCase, xp: Any) -> Arrays:
             x if in_place else _laid_out(view_of_output, case.shape, lambda shape: xp.empty(shape, case.dtype))
         )
     if "scale" in case.options:
-        scale_shape = _scale_shape(case.shape, case.axis)
-        found["scale"] = filled(xp, scale_shape, case.dtype, 0.5, 1.5)
-        found["bias"] = filled(xp, scale_shape, case.dtype, -1, 1)
+        shape = scale_shape(case.shape, case.axis)
+        found["scale"] = filled(xp, shape, case.dtype, 0.5, 1.5)
+        found["bias"] = filled(xp, shape, case.dtype, -1, 1)
     return found
 
 

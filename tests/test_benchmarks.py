@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import chart, cub, device, first_call, host_chart, normalization, peers, requirements, run, scan
+from benchmarks import chart, cub, device, first_call, host_chart, normalization, peers, requirements, run, scan, sweep
 from benchmarks.case import READING, Case, filled
 from benchmarks.device import Gpu, Host
 from benchmarks.families import all_cases
@@ -343,3 +343,28 @@ def _fail(*arguments: object, **options: object) -> None:
 @pytest.mark.parametrize("name", first_call.CASES)
 def test_first_calls_are_those_of_cases(name: str) -> None:
     assert first_call.measure(name, dry_run=True) > 0
+
+
+def test_a_sweep_draws_the_same_shapes_again_and_none_twice() -> None:
+    drawn = [case for _, case in sweep.cases(seed=3, count=200)]
+    assert drawn == [case for _, case in sweep.cases(seed=3, count=200)]
+    assert len({str(case) for case in drawn}) == 200
+    assert {case.op for case in drawn} == {"cumsum", "mean_variance_normalization", "mean_var", "fmod"}
+    assert all(1 << 12 <= np.prod(case.shape) <= 1 << 29 for case in drawn)
+
+
+def test_a_sweep_runs_dry(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(["--dry-run", "--count", "60"]) == 0
+    assert capsys.readouterr().out.startswith("60 cases: ")
+
+
+def test_a_sweep_tells_what_is_weak() -> None:
+    large = Case("cumsum", "float32", (1 << 26,), 0)
+    small = Case("cumsum", "float32", (1 << 12,), 0)
+    behind = sweep.Found(large, ms=1.1, copy_ms=1.0, torch_ms=1.0)
+    slow = sweep.Found(large, ms=1.5, copy_ms=1.0, torch_ms=None)
+    level = sweep.Found(large, ms=1.3, copy_ms=1.0, torch_ms=1.3)
+    launch = sweep.Found(small, ms=9.0, copy_ms=1.0, torch_ms=9.1)
+    lines = sweep.table([behind, slow, level, launch]).splitlines()
+    assert lines[0] == "4 cases: 1 slower than torch, 1 far behind a copy"
+    assert lines[1:] == ["slower than torch:", str(behind), "far behind a copy:", str(slow)]

@@ -1,0 +1,203 @@
+"""Looks for weak shapes: `python -m benchmarks.sweep [--seed N] [--count N]`.
+
+What `benchmarks.run` measures are shapes that somebody thought of. These are drawn at random, from 2^12 elements to
+2^27, and measured beside a copy and torch. Printed are those that torch is faster at, and those far behind the copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import modulus, normalization, scan
+from benchmarks.case import Case, Family
+from benchmarks.compile_ahead import compile_all, kernels_of
+from benchmarks.device import Device, Gpu, Host
+from cudml import info
+
+#: Elements of an array: powers of two.
+_SMALLEST, _LARGEST = 12, 27
+
+#: Of the copy's speed, from so many bytes on: less is far behind. Smaller calls take as long as a launch does.
+_EXPECTED = ((1 << 26, 0.75), (1 << 23, 0.5), (1 << 20, 0.25))
+
+#: Torch is called faster from this ratio of the times on; less is noise.
+_FASTER = 1.02
+
+#: Sets of buffers, so that a small case finds nothing in the cache of the one before.
+_SETS, _SMALL_BYTES = 6, 100 << 20
+
+#: By name the axes of what are called norms, of images with their features in axis 1, but for the last one.
+_NORMS = {"instance": (2, 3), "batch": (0, 2, 3), "group": (1, 2, 3), "batch, channels last": (0, 1, 2)}
+
+_KINDS = ("scan", "scan", "normalization", "normalization", "moments", "modulus")
+_RANKS = (1, 2, 2, 2, 3)
+_SCANNED = ("float32", "float32", "float16", "bfloat16", "float64", "int8", "int32", "int64")
+_NORMALIZED = ("float32", "float32", "float16", "bfloat16")
+_DIVIDED = ("float32", "float16", "float64", "int8", "int16", "int32", "int64")
+_DIVISORS = ("", "number", "row", "column")
+
+
+class Draw:
+    """Random choices, the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def number(self, count: int) -> int:
+        """From 0 to below `count`."""
+        return int(self._random.integers(count))
+
+    def one_of(self, choices: Sequence[str]) -> str:
+        return choices[self.number(len(choices))]
+
+    def size(self) -> int:
+        return int(2 ** self._random.uniform(_SMALLEST, _LARGEST))
+
+    def length(self, most: float, least: int = 1) -> int:
+        """Any, a multiple of 4 or 32, or a power of two; short ones as often as long ones."""
+        length = max(least, round(math.exp(self._random.uniform(math.log(least), math.log(max(most, least))))))
+        kind = self.number(4)
+        if kind == 0:
+            return 1 << round(math.log2(length))
+        multiple = (1, 4, 32)[kind - 1]
+        return max(least, length // multiple * multiple)
+
+    def shape(self, size: int, rank: int) -> tuple[int, ...]:
+        """Of about so many elements, in any order of the axes."""
+        shape: list[int] = []
+        for _ in range(rank - 1):
+            shape.append(self.length(size / math.prod(shape)))
+        shape.append(max(1, size // math.prod(shape)))
+        return tuple(int(length) for length in self._random.permutation(shape))
+
+
+def cases(seed: int, count: int) -> Iterator[tuple[Family, Case]]:
+    """So many cases of all families, each once."""
+    draw, seen = Draw(seed), set[str]()
+    while len(seen) < count:
+        family, case = _draw_case(draw)
+        if str(case) not in seen and math.prod(case.shape) >= 1 << _SMALLEST:
+            seen.add(str(case))
+            yield family, case
+
+
+def _draw_case(draw: Draw) -> tuple[Family, Case]:
+    kind = draw.one_of(_KINDS)
+    if kind == "scan":
+        shape = draw.shape(draw.size(), _RANKS[draw.number(len(_RANKS))])
+        return scan, scan.ScanCase("cumsum", draw.one_of(_SCANNED), shape, draw.number(len(shape)))
+    if kind == "modulus":
+        shape, divisor = draw.shape(draw.size(), 2), draw.one_of(_DIVISORS)
+        given = {"divisor": divisor} if divisor else {}
+        return modulus, modulus.ModulusCase("fmod", draw.one_of(_DIVIDED), shape, None, given)
+    shape, axis = _draw_groups(draw)
+    if kind == "moments":
+        return normalization, normalization.NormalizationCase("mean_var", draw.one_of(_NORMALIZED), shape, axis)
+    options: dict[str, Any] = {"scale": list(normalization.scale_shape(shape, axis))}
+    op, dtype = "mean_variance_normalization", draw.one_of(_NORMALIZED)
+    return normalization, normalization.NormalizationCase(op, dtype, shape, axis, options)
+
+
+def _draw_groups(draw: Draw) -> tuple[tuple[int, ...], int | tuple[int, ...]]:
+    """A shape and its axes: a matrix over either, or images."""
+    if draw.number(2):
+        rows = draw.length(1 << 20, least=2)
+        shape = (rows, max(2, draw.size() // rows))
+        return (shape, 1) if draw.number(2) else (shape[::-1], 0)
+    norm = draw.one_of(tuple(_NORMS))
+    height, width, features = draw.length(128, least=2), draw.length(128, least=2), draw.length(1024, least=2)
+    count = max(2, draw.size() // (height * width * features))
+    last = norm == "batch, channels last"
+    return (count, height, width, features) if last else (count, features, height, width), _NORMS[norm]
+
+
+class Found(NamedTuple):
+    """What a case took."""
+
+    case: Case
+    ms: float
+    copy_ms: float
+    torch_ms: float | None
+
+    @property
+    def is_behind_torch(self) -> bool:
+        return self.torch_ms is not None and self.ms > _FASTER * self.torch_ms
+
+    @property
+    def is_weak(self) -> bool:
+        expected = next((fraction for nbytes, fraction in _EXPECTED if self.case.bytes >= nbytes), 0)
+        return self.copy_ms < expected * self.ms
+
+    def __str__(self) -> str:
+        torch = "" if self.torch_ms is None else f", {self.ms / self.torch_ms:.2f} of torch's time"
+        return f"{100 * self.copy_ms / self.ms:6.1f} % of copy {1e3 * self.ms:10.2f} us  {self.case}{torch}"
+
+
+def measure(device: Device, family: Family, case: Case) -> Found:
+    sets = [family.arrays(case, device.xp) for _ in range(_SETS if case.bytes < _SMALL_BYTES else 1)]
+    ms = device.milliseconds([family.ours(case, arrays) for arrays in sets])
+    copy_ms = device.milliseconds([device.copy(case.bytes) for _ in sets])
+    calls = [family.peers(case, arrays).get("torch") for arrays in sets]
+    torch = [call for call in calls if call]
+    try:
+        torch_ms = device.milliseconds(torch) if torch else None
+    except Exception as error:  # what torch has no kernel for
+        print(f"torch: {case}: {error}")
+        torch_ms = None
+    return Found(case, ms, copy_ms, torch_ms)
+
+
+def sweep(device: Device, chosen: Iterable[tuple[Family, Case]], deadline: float) -> list[Found]:
+    """Until the deadline."""
+    found: list[Found] = []
+    for family, case in chosen:
+        if time.monotonic() > deadline:
+            print("out of time: the remaining cases are left out")
+            break
+        found.append(measure(device, family, case))
+        device.free_memory()
+    return found
+
+
+def table(found: Sequence[Found]) -> str:
+    """The cases that are weak, the worst first."""
+    behind = sorted((f for f in found if f.is_behind_torch), key=lambda f: -f.ms / (f.torch_ms or f.ms))
+    weak = sorted((f for f in found if f.is_weak), key=lambda f: f.copy_ms / f.ms)
+    head = f"{len(found)} cases: {len(behind)} slower than torch, {len(weak)} far behind a copy"
+    return "\n".join([head, "slower than torch:", *map(str, behind), "far behind a copy:", *map(str, weak)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="other shapes")
+    parser.add_argument("--count", type=int, default=450)
+    parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no case is begun")
+    parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
+    options = parser.parse_args(arguments)
+    chosen = list(cases(options.seed, options.count))
+    deadline = time.monotonic() + options.time_budget
+    if options.dry_run:
+        print(table(sweep(Host(), [(family, case.shrunk()) for family, case in chosen], deadline)))
+        return 0
+    problem = info.gpu_problem()
+    if problem:
+        print(f"the benchmarks need a GPU: {problem}", file=sys.stderr)
+        return 2
+    from cudml.cuda.device import architecture_of  # which needs CuPy
+
+    gpu = Gpu()
+    compile_all(kernels_of(chosen), architecture_of(0))
+    print(table(sweep(gpu, chosen, deadline)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
