@@ -10,7 +10,7 @@ import pytest
 from cudml.plan import make_plan, recall_plan
 from cudml.plan.activation import Activation
 from cudml.plan.binding import Binding
-from cudml.plan.device import H200
+from cudml.plan.device import H200, LANES
 from cudml.plan.layout import (
     ArrayLayout,
     Dims,
@@ -23,6 +23,7 @@ from cudml.plan.layout import (
 )
 from cudml.plan.modulus import TILES, count_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace
+from cudml.plan.scan_work import cut
 from cudml.plan.spec import Modulus, Moments, Normalization, Operation, Scan, SegmentedScan
 
 F32 = np.dtype(np.float32)
@@ -117,6 +118,10 @@ def test_index_type_grows_with_offsets(reach, expected):
         ((8193,), 0, ["scan_linked"]),
         ((132 * 8192,), 0, ["scan_linked"]),
         ((132 * 8192 + 1,), 0, ["scan_stream"]),
+        ((66, 8193), 1, ["scan_linked"]),
+        ((67, 8193), 1, ["scan_lines"]),
+        ((67, 16_384), 1, ["scan_lines"]),
+        ((67, 16_383), 1, ["scan_stream"]),
         ((66, 16_385), 1, ["scan_stream"]),
         ((300, 132), 1, ["scan_lines"]),
         ((300, 100), 1, ["scan_flat_lines"]),
@@ -142,6 +147,30 @@ def test_index_type_grows_with_offsets(reach, expected):
 )
 def test_kernels_of_a_scan(shape, axis, expected):
     assert kernels(scan(shape, axis)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "most"),
+    [
+        ("float32", "float32", 128),
+        ("float64", "float64", 96),
+        ("complex64", "complex64", 96),
+        ("int32", "int32", 128),
+        ("float16", "float16", 80),
+        ("int16", "int16", 64),
+        ("int8", "int64", 64),
+        ("complex128", "complex128", 64),
+    ],
+)
+def test_a_block_holds_as_many_rows_as_its_registers_do(stored: str, value: str, most: int):
+    spec = Scan("sum", np.dtype(value), 1)
+
+    def kernel(rows: int) -> str:
+        chunk = cut(spec, layout((1, 1), stored), layout((1, 1), value)).chunk
+        shape = (300, rows * LANES * chunk)
+        return kernels(make_plan(spec, {"input": layout(shape, stored), "output": layout(shape, value)}))[0]
+
+    assert (kernel(most), kernel(most + 1)) == ("scan_lines", "scan_stream")
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])

@@ -11,6 +11,9 @@ from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.scan_work import TILE_ROWS, Constants, Work
 from cudml.plan.spec import Scan, SegmentedScan
 
+#: Warps that share a line of more than a tile.
+_TALL_WARPS = 16
+
 #: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
 #: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
 LINE_SHARES = (
@@ -18,10 +21,10 @@ LINE_SHARES = (
     *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
     *((rows, (rows // 3, 3)) for rows in (33, 36, 48)),
     (TILE_ROWS, (16, 4)),
-    *((16 * rows, (16, rows)) for rows in (5, 6, 8)),
+    *((_TALL_WARPS * rows, (_TALL_WARPS, rows)) for rows in (5, 6, 8)),
 )
 
-#: Rows that each of 16 warps holds of lines of more than a tile, at the most: as many as leave registers for two such
+#: Rows that each of them holds of lines of more than a tile, at the most: as many as leave registers for two such
 #: blocks, by the bytes of a chunk's accumulators and of a value. On an H200 (3554, 8410) float32 take 75 us so, and 100
 #: by an assembly line, (2400, 12288) 57 and 62, (1800, 16384) 57 and 62; (1777, 16820) float16 46 and 84; (3554, 4205)
 #: float64 76 and 89. But with eight rows, of lines that do not lie in whole chunks, (1800, 16383) float32 take 83 and
@@ -77,7 +80,7 @@ def fit_a_block(spec: Scan, constants: Constants, work: Work) -> bool:
     rows = _TALL_ROWS_IN_CHUNKS if constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"] else _TALL_ROWS
     accumulator = accumulator_bytes(spec.dtype)
     sizes = (work.chunk * accumulator, min(accumulator, spec.dtype.itemsize))
-    return work.rows <= 16 * rows.get(sizes, 0)
+    return work.rows <= _TALL_WARPS * rows.get(sizes, 0)
 
 
 def plan_lines(
