@@ -127,8 +127,9 @@ class Found(NamedTuple):
     torch_ms: float | None
 
     @property
-    def is_behind_torch(self) -> bool:
-        return self.torch_ms is not None and self.ms > _FASTER * self.torch_ms
+    def of_torch(self) -> float:
+        """How many times as long as torch; 0 where that was not measured."""
+        return self.ms / self.torch_ms if self.torch_ms else 0
 
     @property
     def is_weak(self) -> bool:
@@ -136,11 +137,12 @@ class Found(NamedTuple):
         return self.copy_ms < expected * self.ms
 
     def __str__(self) -> str:
-        torch = "" if self.torch_ms is None else f", {self.ms / self.torch_ms:.2f} of torch's time"
+        torch = f", {self.of_torch:.2f} of torch's time" if self.torch_ms else ""
         return f"{100 * self.copy_ms / self.ms:6.1f} % of copy {1e3 * self.ms:10.2f} us  {self.case}{torch}"
 
 
 def measure(device: Device, family: Family, case: Case) -> Found:
+    """The case, a copy of as many bytes and, where it has a kernel for that, torch."""
     sets = [family.arrays(case, device.xp) for _ in range(_SETS if case.bytes < _SMALL_BYTES else 1)]
     ms = device.milliseconds([family.ours(case, arrays) for arrays in sets])
     copy_ms = device.milliseconds([device.copy(case.bytes) for _ in sets])
@@ -168,7 +170,7 @@ def sweep(device: Device, chosen: Iterable[tuple[Family, Case]], deadline: float
 
 def table(found: Sequence[Found]) -> str:
     """The cases that are weak, the worst first."""
-    behind = sorted((f for f in found if f.is_behind_torch), key=lambda f: -f.ms / (f.torch_ms or f.ms))
+    behind = sorted((f for f in found if f.of_torch > _FASTER), key=lambda f: -f.of_torch)
     weak = sorted((f for f in found if f.is_weak), key=lambda f: f.copy_ms / f.ms)
     head = f"{len(found)} cases: {len(behind)} slower than torch, {len(weak)} far behind a copy"
     return "\n".join([head, "slower than torch:", *map(str, behind), "far behind a copy:", *map(str, weak)])

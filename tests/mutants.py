@@ -74,22 +74,27 @@ class Mutant:
         """For each schedule of the mode what it says of the defect; None where it goes unnoticed."""
         kernels = self.plant()
         checking, of_mode = MODES[mode]
-        return findings(lambda schedule: CASES[self.case].run([schedule], checking, kernels), of_mode)
+        limit_s = 0 if checking else LIMIT_S
+        return findings(lambda schedule: CASES[self.case].run([schedule], checking, kernels), of_mode, limit_s)
 
 
-#: A schedule takes a second or two; a defect that has no end is found after so many of computing.
+#: Without checks a schedule takes up to four seconds; a defect that has no end is found after so many of computing.
+#: With them it may take 20 without any defect, and is left to the executor's own limit.
 LIMIT_S = 10
 
 
-def findings(run: Callable[[Schedule], None], schedules: Sequence[Schedule]) -> Iterator[str | None]:
-    """What is found wrong with a case that `run` runs, under each of these schedules; None where nothing is.
+def findings(
+    run: Callable[[Schedule], None], schedules: Sequence[Schedule], limit_s: int = LIMIT_S
+) -> Iterator[str | None]:
+    """What is found wrong with a case that `run` runs, under each of these schedules; None where nothing is. A schedule
+    that computes for longer than `limit_s` has no end, unless that is 0.
 
     A process of its own runs it: what a defect writes to memory that is not the kernel's may crash Python much later,
     in somebody else's test.
     """
     context = multiprocessing.get_context("fork")
     results, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send_findings, args=(run, schedules, sender), daemon=True)
+    process = context.Process(target=_send_findings, args=(run, schedules, limit_s, sender), daemon=True)
     process.start()
     sender.close()
     try:
@@ -97,18 +102,21 @@ def findings(run: Callable[[Schedule], None], schedules: Sequence[Schedule]) -> 
             yield results.recv()
     except EOFError:
         process.join()
-        if process.exitcode is None or process.exitcode >= 0:
-            raise RuntimeError("the process that runs a case failed, for the reason that it printed") from None
-        yield f"the process was ended by signal {-process.exitcode}"
+        ended_by = -(process.exitcode or 0)
+        if ended_by <= 0 or ended_by == signal.SIGKILL:  # an exception, which it printed, or want of memory
+            raise RuntimeError(f"the process that runs a case ended with {process.exitcode}") from None
+        yield f"the process was ended by signal {ended_by}"
     finally:
         process.kill()
         process.join()
         results.close()
 
 
-def _send_findings(run: Callable[[Schedule], None], schedules: Sequence[Schedule], sender: Connection) -> None:
+def _send_findings(
+    run: Callable[[Schedule], None], schedules: Sequence[Schedule], limit_s: int, sender: Connection
+) -> None:
     for schedule in schedules:
-        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)  # whose signal ends the process
+        signal.setitimer(signal.ITIMER_PROF, limit_s)  # whose signal ends the process
         sender.send(_finding(run, schedule))
 
 

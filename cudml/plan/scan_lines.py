@@ -202,9 +202,8 @@ def _plan_long_lines(
     halves_packed = packed_in and packed_out and work.chunk == 8 and rows == 2
     small = work.chunk == 4 if by_elements else halves_packed
     small = small and accumulator_bytes(spec.dtype) == 4
-    resident = min(_RESIDENT_THREADS, device.threads_per_multiprocessor) if small else 0
-    if work.tiles > 1:
-        resident = _RESIDENT_THREADS_OF_TALL
+    wanted = _RESIDENT_THREADS_OF_TALL if work.tiles > 1 else _RESIDENT_THREADS if small else 0
+    resident = min(wanted, device.threads_per_multiprocessor)
     block = groups * warps * LANES
     shares |= {"WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, resident // block)}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
