@@ -923,8 +923,8 @@ def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
     assert (constants(plan)["ALIGNED_ROWS"], constants(plan)["DIVISOR_ACCESS"]) == ("0", "SHIFTED")
 
 
-def test_short_rows_are_computed_by_elements():
-    for length, kernel in ((31, "elements"), (32, "packs")):
+def test_short_rows_are_computed_by_elements_unless_they_are_whole_packs():
+    for length, kernel in ((31, "elements"), (32, "packs"), (8, "packs"), (10, "elements")):
         source = layout((1000, length))
         assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
 

@@ -46,7 +46,7 @@ SMALL_BLOCK = 128
 #: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
 #: reciprocals cost as much as two rows' remainders; of large ones 4 rows are 2 % slower than 2 on an H200.
 ROWS = {1: 4, 2: 4, 4: 2, 8: 2}
-#: Below so many packs a row's first and last ones, which are not whole, cost more than single elements do.
+#: Below so many packs a row's first and last ones, if they are not whole, cost more than single elements do.
 LEAST_PACKS_OF_ROW = 8
 #: Height and width of a tile and threads of a block by the bytes of the elements that move through shared memory. On an
 #: H200 these are the fastest of 64 to 256 elements either way and 64 to 256 threads: bytes at 94 % of copy speed (64 x
@@ -156,9 +156,11 @@ def _plan_packs(call: _Call) -> Plan | None:
         return None
     if not all(call.is_dense(n) or call.is_every_second(n) or call.strides[n][-1] == 0 for n in call.layouts):
         return None
-    if len(call.sizes) > 1 and call.sizes[-1] < LEAST_PACKS_OF_ROW * pack:
-        return None
     whole = {name: call.is_dense(name) and _begins_with_packs(call, name, pack) for name in call.layouts}
+    moved = [name for name in call.layouts if call.strides[name][-1] != 0]
+    in_packs = call.sizes[-1] % pack == 0 and all(whole[name] for name in moved)
+    if len(call.sizes) > 1 and not in_packs and call.sizes[-1] < LEAST_PACKS_OF_ROW * pack:
+        return None
     access = {name: _access(call, name, packed=whole.get(name, False) and whole["output"]) for name in _OPERANDS}
     if access == {"dividend": "PACKED", "divisor": "ONE"} and call.sizes[-1] % (shared * pack) == 0:
         call = call.with_shorter_rows(shared)
