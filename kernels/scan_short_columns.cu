@@ -4,7 +4,8 @@
 // columns, all of it before it uses the first step. The order of additions is that of tree.cuh.
 //
 // Constants that the plan sets, beside those of columns.cuh:
-//     LENGTH           steps of a column where it is one span, 0 otherwise
+//     LENGTH           steps of a column where it is one span, 0 otherwise; where they are 1, the last thread may have
+//                      less than VECTOR columns
 //     SPANS, ACROSS    threads that share a column; neighbouring columns of a block, in threads
 #include "columns.cuh"
 
@@ -47,12 +48,23 @@ __device__ void scan_alone(Values& values) {
     }
 }
 
+// The last columns, fewer than a thread has, where each is one step.
+__device__ void scan_rest(const char* input, char* output, const Geometry& g, Index first) {
+    for (Index line = first; line < g.lines; line++) {
+        const Line column(input, output, g, line);
+        const Value x = load(column, g, 0);
+        store_initial(column, g);
+        store(column, g, INITIAL, EXCLUSIVE ? convert<Value>(Operation::template first<Accumulator>()) : x);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_columns(const char* input, char* output, Geometry g) {
     await_launch_ahead();
     const int span = static_cast<int>(threadIdx.x) / ACROSS;
     const Index line = (static_cast<Index>(blockIdx.x) * ACROSS + threadIdx.x % ACROSS) * VECTOR;
     const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length;
     const bool exists = line < g.lines;
+    if (LENGTH == 1 && exists && line + VECTOR > g.lines) return scan_rest(input, output, g, line);
     const int count = exists ? up_to(length - begin, SPAN_STEPS) : 0;
 
     Values values;

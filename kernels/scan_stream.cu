@@ -27,10 +27,12 @@
 //     PARTED        1: what is more than FIRST_PART of a tile waits until the tile before has come: with more on its
 //                   way, the aggregates that folders ask for come later
 //     WIDENED       1: rows are those of widened_rows.cuh
-//     BY_LINES      1: rows that do not lie in whole chunks are stored by lines of the cache; only dense outputs
+//     BY_LINES      1: rows that do not lie in whole chunks are stored by lines of the cache, or where elements are
+//                   small by pieces of 16 bytes; only dense outputs
 //     IN_PIECES     1: whole rows are stored 16 bytes at a time, which are less than a chunk of outputs
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #include "gate.cuh"
+#include "runs.cuh"
 #include "samples.cuh"
 #include "stream.cuh"
 #include "widened_rows.cuh"
@@ -62,7 +64,9 @@ constexpr bool QUICK_TO_SCAN = BULK ? sizeof(Staged) <= 4 : LOAD == BY_COPIES &&
 constexpr bool SLOW_TO_SCAN = SLOW_TO_ADD || WIDENED || !QUICK_TO_SCAN;
 constexpr int ADDED_AT_ONCE = SLOW_TO_ADD ? 16 : 8;
 constexpr bool SPREAD = !OUTPUT_PACKED && !WIDENED;  // rows leave through shared memory
-constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && !BY_LINES && (WIDENED || sizeof(Accumulator) * CHUNK <= 32) ? 4 : 2;
+constexpr bool TWO_BY_LINES = BY_LINES && sizeof(Output) >= 4;
+constexpr bool HAS_ROOM_FOR_FOUR = !TWO_BY_LINES && (WIDENED || sizeof(Accumulator) * CHUNK <= 32);
+constexpr int SCANNED_AT_ONCE = SLOW_TO_SCAN && HAS_ROOM_FOR_FOUR ? 4 : 2;
 
 constexpr int TAKERS = LOAD == BY_ELEMENTS ? 1 : 0;
 constexpr int FIRST_MARKER = TAKERS + TEAMS * LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS,
@@ -378,7 +382,8 @@ __device__ void load_staged(const char* from, int number, Accumulator (&value)[C
 // Rows that do not lie in whole chunks, on their way to the output: by lines two at a time, where they are not too
 // large.
 struct SpreadRows {
-    static constexpr int ROWS_AT_ONCE = BY_LINES && CHUNK * sizeof(Value) <= 16 ? 2 : 1;
+    static constexpr int ROWS_AT_ONCE = BY_LINES && CHUNK * sizeof(Value) <= 16 ? 2 : 1, CHUNKS = ROWS_AT_ONCE * LANES;
+    static constexpr bool STORED_IN_RUNS = BY_LINES && OUTPUT_ALIGNED && SIZE_OUT < 4 && SIZE_OUT <= sizeof(Value);
 
     RowBufferOf<Value, ROWS_AT_ONCE> buffer;
 
@@ -387,14 +392,28 @@ struct SpreadRows {
     __device__ void store_with_others(const Line& line, const Geometry& g, Index begin, int r,
                                       const Accumulator (&result)[CHUNK]) {
         const int place = r % ROWS_AT_ONCE;
+        if constexpr (STORED_IN_RUNS) {
+            const int chunk = place * LANES + lane_index();
+            store_packed(reinterpret_cast<char*>(outputs() + (REVERSE ? CHUNKS - 1 - chunk : chunk) * CHUNK), result);
+        } else {
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            buffer.element(place * ROW + lane_index() * CHUNK + j) = convert<Value>(result[j]);
+            for (int j = 0; j < CHUNK; j++) {
+                buffer.element(place * ROW + lane_index() * CHUNK + j) = convert<Value>(result[j]);
+            }
         }
         if (place == ROWS_AT_ONCE - 1) store(line, g, begin + (r - place) * ROW);
     }
 
   private:
+    __device__ Output* outputs() { return reinterpret_cast<Output*>(buffer.elements); }
+
+    // Small ones in pieces of 16 bytes.
+    __device__ void store_in_runs(const Line& line, Index first, int left) {
+        const Index begin = REVERSE ? line.length - first - left : first + INITIAL;
+        store_run<CHUNKS * CHUNK>(line.output + begin * SIZE_OUT, outputs() + (REVERSE ? CHUNKS * CHUNK - left : 0),
+                                  left);
+    }
+
     // How many lanes have nothing to store at first, so that from then on all of them store between two multiples of
     // what they store together.
     __device__ static int idle_lanes(const Line& line, Index first) {
@@ -430,7 +449,9 @@ struct SpreadRows {
         constexpr int COUNT = ROWS_AT_ONCE * ROW;
         const int left = up_to(line.length - first, COUNT), idle = idle_lanes(line, first);
         __syncwarp();
-        if (IN_PIECES && left == ROW) {
+        if constexpr (STORED_IN_RUNS) {
+            store_in_runs(line, first, left);
+        } else if (IN_PIECES && left == ROW) {
             store_pieces(line, first);
         } else {
 #pragma unroll

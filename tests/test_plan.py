@@ -193,7 +193,7 @@ def test_warps_and_rows_cover_a_line(rows):
     assert rows_of_each <= 4
 
 
-@pytest.mark.parametrize(("length", "lanes"), [(1, 1), (4, 1), (5, 2), (9, 3), (32, 8), (33, 9), (64, 16)])
+@pytest.mark.parametrize(("length", "lanes"), [(4, 1), (5, 2), (9, 3), (32, 8), (33, 9), (64, 16)])
 def test_short_lines_share_a_row(length, lanes):
     plan = scan((1000, length))
     assert constants(plan)["LINE_LANES"] == str(lanes)
@@ -203,8 +203,8 @@ def test_short_lines_share_a_row(length, lanes):
 @pytest.mark.parametrize(
     ("dtype", "length", "lines"),
     [
-        *(("float16", length, lines) for length, lines in [(1, 8), (3, 8), (4, 2), (5, 4), (7, 4), (8, 0)]),
-        *(("int8", length, lines) for length, lines in [(1, 16), (7, 8), (11, 4), (15, 4), (16, 0)]),
+        *(("float16", length, lines) for length, lines in [(3, 8), (4, 2), (5, 4), (7, 4), (8, 0)]),
+        *(("int8", length, lines) for length, lines in [(7, 8), (11, 4), (15, 4), (16, 0)]),
         ("float32", 3, 0),
     ],
 )
@@ -371,12 +371,20 @@ def test_rows_of_small_integers_are_summed_in_fewer_bytes():
     ("float32", (1 << 26) + 1, "1", "16"),
     ("float64", (1 << 26) + 1, "1", "16"),
     ("float16", (1 << 26) + 1, "1", "16"),
-    ("int16", (1 << 26) + 1, "0", "8"),
+    ("int16", (1 << 26) + 1, "1", "8"),
+    ("int32", (1 << 26) + 1, "1", "16"),
 ])  # fmt: skip
 def test_lines_that_begin_anywhere_are_stored_by_lines_of_the_cache(dtype, length, by_lines, scanners):
     array = layout((3, length), dtype)
     plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
     assert (constants(plan)["BY_LINES"], constants(plan)["SCANNERS"]) == (by_lines, scanners)
+
+
+def test_small_outputs_leave_by_pieces_unless_in_whole_chunks():
+    aligned, shifted = layout((1 << 26,), "float16"), layout((1 << 26,), "float16", alignment=2)
+    for source, output, by_lines in ((aligned, aligned, "0"), (aligned, shifted, "1"), (shifted, aligned, "0")):
+        plan = make_plan(Scan("sum", source.dtype, 0), {"input": source, "output": output})
+        assert constants(plan)["BY_LINES"] == by_lines
 
 
 @pytest.mark.parametrize(
@@ -520,11 +528,45 @@ def test_strides_of_empty_axes_count():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("inner", "shifted"), [(4096, "0"), (4097, "1"), (33, "0"), (101, "1"), (31, "0")])
+@pytest.mark.parametrize(("inner", "shifted"), [(4096, "0"), (4097, "1"), (33, "0"), (131, "1"), (31, "0")])
 def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, shifted):
     array = layout((100_000, inner), dtype)
     plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
     assert constants(plan)["SHIFTED"] == shifted
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "kernel", "vector"),
+    [
+        ((9, 7, 1000, 6), 1, "scan_short_columns", "4"),  # runs of 6000 elements, though rows have 6
+        ((13208, 1, 197), 1, "scan_short_columns", "4"),
+        ((2, 99, 33), 0, "scan_short_columns", "1"),
+        ((100_000, 2, 3), 0, "scan_columns", "1"),  # six columns that are all there is
+        ((100_000, 6), 0, "scan_columns", "1"),
+    ],
+)
+def test_axes_beside_the_scanned_one_are_one_run(shape, axis, kernel, vector):
+    plan = scan(shape, axis)
+    assert kernels(plan) == [kernel]
+    assert constants(plan)["VECTOR"] == vector
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inner", "dense", "stages"),
+    [
+        ("float32", 64, "1", "6"),
+        ("float32", 79, "1", "6"),
+        ("float16", 79, "1", "4"),
+        ("float32", 127, "1", "6"),
+        ("float32", 128, "0", "6"),  # rows that begin at multiples of 16 bytes
+        ("float32", 129, "0", "6"),
+        ("float64", 65, "0", "5"),  # what is summed of a row would be more than 512 bytes
+    ],
+)
+def test_strips_are_all_there_is_where_rows_begin_anywhere(dtype, inner, dense, stages):
+    array = layout((100, 5000, inner), dtype)
+    found = constants(make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array}))
+    assert (found["DENSE"], found["STAGES"]) == (dense, stages)
 
 
 @pytest.mark.parametrize(("dtype", "longest"), [("bool", 1 << 23), ("uint8", 1 << 23), ("int16", 1 << 15)])

@@ -26,6 +26,7 @@ SCANS: dict[str, tuple[tuple[int, ...], int]] = {
     "many columns": ((2401, 3200), 0),
     "columns in step": ((150, 240_000), 0),
     "columns in shifted rows": ((4001, 333), 0),
+    "columns in wide rows": ((3, 3001, 99), 1),
 }
 
 #: Normalizations: blocks that hold a group or strip together, one after the other, and groups that are read twice.

@@ -320,10 +320,48 @@ def test_columns_of_wider_outputs(xp, stored, dtype, shape, reverse):
     check(xp, "sum", values, dtype, axis=0, reverse=reverse)
 
 
-@pytest.mark.parametrize("columns", [31, 32, 33, 63, 64])
-@pytest.mark.parametrize("dtype", [np.int8, np.float16])
+@pytest.mark.parametrize("columns", [31, 32, 33, 63, 64, 65, 97, 127, 128, 129])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
 def test_contiguous_columns_as_narrow_as_a_warp_and_not(xp, columns, dtype):
     check(xp, "sum", values_for("sum", np.random.default_rng(41), (1100, columns), np.dtype(dtype)), dtype, axis=0)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.float32, np.complex64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((2, 30, 7), 0),
+        ((9, 1, 35), 1),
+        ((300, 2, 3), 0),
+        ((5, 40, 6, 9), 1),
+        ((700, 3, 11), 0),
+        ((64, 1), 1),
+        ((1, 90), 0),
+        ((1, 1031), 0),
+        ((519, 1), 1),
+        ((7, 1, 11), 1),
+    ],
+    ids=str,
+)
+def test_axes_beside_the_scanned_one(xp, shape, axis, dtype):
+    """Together they are runs of which each axis alone is but a part."""
+    values = values_for("sum", np.random.default_rng(53), shape, np.dtype(dtype))
+    check(xp, "sum", values, dtype, axis=axis)
+    check(xp, "sum", values, dtype, axis=axis, reverse=True, exclusive=True)
+
+
+@pytest.mark.share(2)
+@directions
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.int16], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", [(2, 66_007), (3, 33_334)], ids=str)
+def test_long_lines_of_small_elements_that_end_anywhere(xp, dtype, shape, reverse):
+    values = values_for("sum", np.random.default_rng(59), shape, np.dtype(dtype))
+    for exclusive in (False, True):
+        check(xp, "sum", values, dtype, axis=1, reverse=reverse, exclusive=exclusive)
+    whole = cumsum(xp.asarray(values), 1, dtype=dtype, reverse=reverse)
+    placed = place(xp, np.zeros_like(values), "offset by an element")
+    cumsum(xp.asarray(values), 1, dtype=dtype, reverse=reverse, out=placed)
+    assert_same_bits(xp.to_numpy(placed), xp.to_numpy(whole))
 
 
 @pytest.mark.parametrize(("stored", "value"), [(np.uint16, 65535), (np.int16, -32768)])

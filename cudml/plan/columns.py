@@ -18,8 +18,10 @@ _REGISTER_BYTES = 4
 #: Registers for the values of a thread, in bytes; the assembly line has fewer for some (scan_columns.py).
 VALUE_BYTES = 128
 
-#: A strip is all there is beside the axis, and units are contiguous, up to so many columns.
-_DENSE_COLUMNS = 64
+#: A strip is all there is beside the axis, and units are contiguous, up to so many columns; and up to so many where
+#: rows do not begin at multiples of 16 bytes, of which narrower strips would copy the edges: (2000, 2048, 79) float16
+#: take an H200 0.40 ms so, and 1.15 in strips of 64, (1000, 2048, 79) float32 0.36 and 0.61.
+DENSE_COLUMNS, _DENSE_COLUMNS_OF_SHIFTED = 64, 128
 
 #: What is summed of a row, in bytes, at the most.
 MOST_COLUMN_BYTES = 512
@@ -78,15 +80,16 @@ class ColumnCase(NamedTuple):
     @property
     def fits_densely(self) -> bool:
         """Whether a strip can be all there is beside the axis."""
-        widest = min(_DENSE_COLUMNS, MOST_COLUMN_BYTES // self.accumulator)
+        in_pieces = self.inner * self.source.dtype.itemsize % VECTOR_BYTES == 0
+        most = DENSE_COLUMNS if in_pieces else _DENSE_COLUMNS_OF_SHIFTED
+        widest = min(most, MOST_COLUMN_BYTES // self.accumulator)
         fits = 2 <= self.inner <= widest and self.dense_input and self.is_contiguous and not self.work.turned
         return fits and self.dense_bytes(self.source) >= max(4, self.source.dtype.itemsize)
 
     def dense_bytes(self, layout: ArrayLayout, start: int = 0) -> int:
         """What divides the places of all rows of a contiguous unit, from `start` bytes of a line on, and their sizes
         except the very last one's."""
-        axis, inner = self.work.axis, self.work.line_axes[-1]
-        others = [stride for i, stride in enumerate(layout.strides) if i not in (axis, inner) and layout.shape[i] > 1]
+        others = [layout.strides[i] for i in self._axes_beside_run if i != self.work.axis and layout.shape[i] > 1]
         whole = self.outer > 1 or self.reverse or layout.alignment % VECTOR_BYTES > 0
         line = self.work.length * self.inner * layout.dtype.itemsize if whole else 0
         return math.gcd(layout.alignment, line, start, VECTOR_BYTES, *others)
@@ -108,18 +111,38 @@ class ColumnCase(NamedTuple):
     def moves(self, layout: ArrayLayout, nbytes: int) -> bool:
         """Whether neighbours can be moved so many bytes at a time, from any multiple of them on."""
         dense = self.dense_input if layout is self.source else self.dense_output
-        inner = self.work.line_axes[-1]
-        axes = [axis for axis in range(len(layout.shape)) if axis != inner]
-        return dense and layout.divides(nbytes, axes)
+        return dense and layout.divides(nbytes, self._axes_beside_run)
+
+    @property
+    def _axes_beside_run(self) -> list[int]:
+        """All but those whose elements, one after the other, are an inner run."""
+        run, count = {self.work.line_axes[-1]}, self.source.shape[self.work.line_axes[-1]]
+        for axis in reversed(self.work.line_axes[:-1]):
+            if count == self.inner:
+                break
+            run.add(axis)
+            count *= self.source.shape[axis]
+        return [axis for axis in range(len(self.source.shape)) if axis not in run]
 
     def packs(self, layout: ArrayLayout, vector: int) -> bool:
         return self.moves(layout, min(VECTOR_BYTES, vector * layout.dtype.itemsize))
 
+    @property
+    def is_one_row(self) -> bool:
+        """Whether each line is one element, and all of them are one run."""
+        return self.work.length == self.outer == 1
+
     def vector(self, widest: int) -> int:
-        """Columns of a thread that both arrays move at once: a power of two."""
+        """Columns of a thread that both arrays move at once: a power of two. The last thread of a single row may have
+        less."""
         vector = widest
         packed = [self.output] if self.work.input_turned or self.is_shifted else [self.source, self.output]
-        while vector > 1 and not (self.inner % vector == 0 and all(self.packs(layout, vector) for layout in packed)):
+
+        def divides() -> bool:
+            whole = self.inner % vector == 0 or self.is_one_row
+            return whole and all(self.packs(layout, vector) for layout in packed)
+
+        while vector > 1 and not divides():
             vector //= 2
         return vector
 

@@ -42,9 +42,9 @@ def _columns_are_better(work: Work, source: ArrayLayout, output: ArrayLayout) ->
     """Whether each thread should walk down a line of its own, because the lines lie side by side."""
     if work.axis is None or work.lines < 2:
         return False
-    if work.turned:
+    if work.turned or (work.length == 1 and work.lines >= _ENOUGH_LINES):
         return True
-    neighbours = source.shape[work.line_axes[-1]] * source.dtype.itemsize
+    neighbours = work.input_line.sizes[-1] * source.dtype.itemsize
     if work.lines < _ENOUGH_LINES and step(work.axis, source) != neighbours:
         return False
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)

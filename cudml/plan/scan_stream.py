@@ -123,6 +123,13 @@ class _Case(NamedTuple):
         return bool(self.constants["OUTPUT_DENSE"]) and not (self.input_packed or self.output_packed)
 
     @property
+    def leaves_in_runs(self) -> bool:
+        """Whether rows of small outputs, dense but not in whole chunks, leave by pieces of 16 bytes all the same."""
+        small = self.output.dtype.itemsize < 4 and self.output.dtype.itemsize <= self.spec.dtype.itemsize
+        dense = bool(self.constants["OUTPUT_DENSE"]) and self.output.element_aligned
+        return small and dense and not self.output_packed
+
+    @property
     def in_pieces(self) -> bool:
         """Whether outputs of a chunk lie in more than one whole piece of 16 bytes."""
         size = self.output.dtype.itemsize
@@ -157,7 +164,7 @@ def plan_stream(
         case = case._replace(work=work, constants=constants | {"BYTES_OF_CHUNK": work.chunk})
     kind = _kind_of_hands(case)
     adders, scanners = _HANDS[kind]
-    by_lines = not case.widened and kind in _BY_LINES and case.is_unpacked
+    by_lines = not case.widened and (case.leaves_in_runs or (kind in _BY_LINES and case.is_unpacked))
     samples = _samples(case)
     beside = scanners * _buffer_bytes(case, by_lines) + samples * work.index.itemsize + 64
     stages = min(most_stages, (device.shared_bytes_per_block - beside) // (case.tile_bytes + _stage_rest_bytes(case)))
