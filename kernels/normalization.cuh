@@ -17,7 +17,7 @@
 //                                            where `mean` gets both, for another kernel
 //     COMPUTE                                float or double: in which the elements are normalized
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
-//                                            group, 4: for each chunk
+//                                            group, 4: for each chunk, 5: for each run of more elements than that
 //     HAS_OUTPUT                             0: mean and variance alone; set for kernels that may find no more
 //     EVICTION                               the input's: intrinsics.cuh; set for kernels that load it as that says
 //     ACTIVATION                             a struct of activations.cuh
@@ -138,8 +138,9 @@ struct Shift {
     }
 };
 
-template <int COUNT> __device__ Sums sum_of(const Pack<Input, COUNT>& chunk, double shift) {
-    double x[COUNT];
+// Of the first COUNT elements.
+template <int COUNT = CHUNK> __device__ Sums sum_of(const Pack<Input, CHUNK>& chunk, double shift) {
+    double x[CHUNK];
     unpack(chunk, x);
     const double first = x[0] - shift;
     Sums sums = {first, first * first};
@@ -325,7 +326,7 @@ __device__ void store_moments(const Arrays& group, const Moments& m, const Param
 // ---------------------------------------------------------------------------------------------------------------------
 // Scale, bias and activation
 
-constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_CHUNKS = 4;
+constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_CHUNKS = 4, OF_RUNS = 5;
 
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
@@ -340,7 +341,9 @@ __device__ Compute activated(Compute y, Compute scale, Compute bias, const Param
 
 // COUNT neighbours of scale or bias, or the number that stands for all of them.
 template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
-    Pack<typename Select<KIND == OF_ALL, Compute, Stored>::type, KIND == OF_ELEMENTS ? COUNT : 1> pack;
+    static constexpr int NUMBERS = KIND == OF_ELEMENTS ? COUNT : KIND == OF_RUNS ? 2 : 1;
+    Pack<typename Select<KIND == OF_ALL, Compute, Stored>::type, NUMBERS> pack;
+    int of_first;  // of runs: neighbours that lie in the first one
 
     __device__ void load_once(const char* of_group, double number) {
         if constexpr (KIND == OF_ALL) pack.element[0] = static_cast<Compute>(number);
@@ -349,10 +352,20 @@ template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
     __device__ void load_of_chunk(const char* of_chunk) {
         if constexpr (KIND == OF_CHUNKS) pack.element[0] = load_element<Stored, ALIGNED>(of_chunk);
     }
+    // Those of the runs that the first and the last neighbour lie in.
+    __device__ void load_of_runs(const char* first, const char* last, int count) {
+        if constexpr (KIND == OF_RUNS) {
+            pack.element[0] = load_element<Stored, ALIGNED>(first);
+            pack.element[1] = load_element<Stored, ALIGNED>(last);
+            of_first = count;
+        }
+    }
     __device__ Compute at(int j) const {
         if constexpr (KIND == NONE) return 0;
-        else return widen(convert<Compute>(pack.element[KIND == OF_ELEMENTS ? j : 0]));
+        else if constexpr (KIND == OF_RUNS) return j < of_first ? number(0) : number(1);
+        else return number(KIND == OF_ELEMENTS ? j : 0);
     }
+    __device__ Compute number(int i) const { return widen(convert<Compute>(pack.element[i])); }
     __device__ void all(Compute (&value)[COUNT]) const {
         if constexpr (KIND == OF_ELEMENTS) {
             unpack(pack, value);

@@ -5,6 +5,8 @@
 //     OUTPUT_STEP     where the output is not packed, but a group's elements lie side by side: bytes, 1 to 8, of which
 //                     every chunk begins at a multiple; else 0
 //     GRAIN           elements, a power of two and a chunk at the most, of which every group has a multiple
+//     INPUT_GRAIN, OUTPUT_GRAIN   of many runs: elements, a power of two and a chunk at the most, that lie dense and
+//                     aligned from every multiple of their number on; else 1
 //     ENDS            0: every chunk exists that is worked on; 1: it exists or not; 2: a part of it may
 #pragma once
 
@@ -63,12 +65,43 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, In
     }
 }
 
+// The two runs, or the same one twice, that a chunk lies in: offsets in scale and bias, which are the same in a run.
+struct TwoRuns {
+    Offsets first, last;
+    int of_first;  // elements in the first one, or more than there are
+
+    __device__ TwoRuns(const Geometry& g, Index number) {
+        constexpr int INNER = REDUCED_RANK - 1;
+        const Index run = g.reduced.size[INNER], number_of_run = g.reduced.quotient(number, INNER);
+        const Index next = (number_of_run + 1) * run;
+        const bool are_two = next < number + CHUNK && next < g.length;
+        of_first = up_to(next - number, CHUNK);
+        if constexpr (REDUCED_RANK == 2) {
+#pragma unroll
+            for (int a = 0; a < ARRAYS; a++) {
+                first.of[a] = number_of_run * g.reduced.stride[a][0];
+                last.of[a] = first.of[a] + (are_two ? g.reduced.stride[a][0] : 0);
+            }
+        } else {
+            first = g.reduced.offsets(number_of_run * run);
+            last = g.reduced.offsets(are_two ? next : number);
+        }
+    }
+};
+
 __device__ void load_operands(const Arrays& group, const Geometry& g, Index number, Index end,
                               Operands<CHUNK>& operands) {
     if constexpr (HAS_SCALE == OF_CHUNKS || HAS_BIAS == OF_CHUNKS) {
         const Offsets chunk = g.reduced.offsets(chunk_exists(number, end) ? number : 0);
         operands.scale.load_of_chunk(group.scale + chunk.of[OF_SCALE]);
         operands.bias.load_of_chunk(group.bias + chunk.of[OF_BIAS]);
+    }
+    if constexpr (HAS_SCALE == OF_RUNS || HAS_BIAS == OF_RUNS) {
+        const TwoRuns runs(g, chunk_exists(number, end) ? number : 0);
+        operands.scale.load_of_runs(group.scale + runs.first.of[OF_SCALE], group.scale + runs.last.of[OF_SCALE],
+                                    runs.of_first);
+        operands.bias.load_of_runs(group.bias + runs.first.of[OF_BIAS], group.bias + runs.last.of[OF_BIAS],
+                                   runs.of_first);
     }
     if constexpr (HAS_SCALE == OF_ELEMENTS) {
         load_chunk<OF_SCALE, SCALE_ALIGNED, SCALE_PACKED>(group.scale, g, number, end, operands.scale.pack);
@@ -109,6 +142,30 @@ __device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, I
     }
     const Sums sums = sum_of(chunk, shift.value);
     return chunk_exists(number, end) ? sums : Sums{};
+}
+
+// Chunks of groups of many runs, grain by grain. What does not exist of an input may be anything.
+__device__ void load_grains(const Arrays& group, const Geometry& g, Index number, Index end, Chunk& chunk) {
+    using Grain = Pack<Input, INPUT_GRAIN>;
+#pragma unroll
+    for (int j = 0; j < CHUNK; j += INPUT_GRAIN) {
+        const Index from = chunk_exists(number + j, end) ? number + j : 0;
+        const Grain grain = load_items<EVICTION, Grain>(group.input + g.reduced.offsets(from).of[OF_INPUT]);
+#pragma unroll
+        for (int k = 0; k < INPUT_GRAIN; k++) chunk.element[j + k] = grain.element[k];
+    }
+}
+
+__device__ void store_grains(const Arrays& group, const Geometry& g, Index number, Index end, const Result& result) {
+    using Grain = Pack<Output, OUTPUT_GRAIN>;
+#pragma unroll
+    for (int j = 0; j < CHUNK; j += OUTPUT_GRAIN) {
+        if (!chunk_exists(number + j, end)) continue;
+        Grain grain;
+#pragma unroll
+        for (int k = 0; k < OUTPUT_GRAIN; k++) grain.element[k] = result.element[j + k];
+        *reinterpret_cast<Grain*>(group.output + g.reduced.offsets(number + j).of[OF_OUTPUT]) = grain;
+    }
 }
 
 // Where groups begin at words, each lane stores its chunk: (261632, 513) floats take 0.377 ms so, and 0.443 by whole
@@ -169,6 +226,8 @@ __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry
         *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
         __syncwarp();
         store_run<ROW>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
+    } else if constexpr (OUTPUT_GRAIN > 1) {
+        store_grains(group, g, first + lane_index() * CHUNK, end, result);
     } else {
         spread_chunk(buffer, result);
         Walk<OF_OUTPUT> walk(g, first);

@@ -36,7 +36,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
 #pragma unroll 1
     for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
         const Moments moments = moments_of(column_sums.total(c), Shift(first_of[c]).value, p);
-        normalizers[c] = Normalizer<Compute>::of(moments, p);
+        if (HAS_OUTPUT) normalizers[c] = Normalizer<Compute>::of(moments, p);
         const Index number = column_of(blockIdx.x, c);
         if (mean && (WHOLE || number < g.groups)) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
     }

@@ -12,8 +12,8 @@
 // cache than every 32nd element would, and fewer instructions, which is what counts where nothing is stored: mean and
 // variance of (64, 2048, 7, 7) over 0, 2, 3 take an H200 9.5 us, and 10.6 by every 32nd element; (256, 1024, 7, 7) 22
 // and 33.
-constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES;
-constexpr bool GATHERED = !INPUT_PACKED && INPUT_STEP == 0 && !BY_CHUNKS;
+constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES && INPUT_GRAIN == 1;
+constexpr bool GATHERED = !INPUT_PACKED && INPUT_STEP == 0 && INPUT_GRAIN == 1 && !BY_CHUNKS;
 
 // A chunk of a group that is packed or one run; what does not exist may be anything.
 __device__ void load_dense(const char* group, const Geometry& g, Index number, Index end, Chunk& chunk) {
@@ -48,6 +48,8 @@ __device__ void load_row(const Arrays& group, const Geometry& g, Index first, In
     const Index number = first + lane_index() * CHUNK;
     if constexpr (INPUT_PACKED || INPUT_STEP > 0) {
         load_dense(group.input, g, number, end, chunk);
+    } else if constexpr (INPUT_GRAIN > 1) {
+        load_grains(group, g, number, end, chunk);
     } else if constexpr (BY_CHUNKS) {
         load_from_runs(group, g, number, end, chunk);
     } else {

@@ -5,6 +5,7 @@
 // Constants that the plan sets, beside those of normalization.cuh:
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
+//     LENGTH          elements of a column that are less than a chunk; 0 otherwise
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
 //     ROUNDS          spans of a thread in a tile that is added up, a power of two; 1 where a block has whole columns
 //     APPLY_ROUNDS    and in one that is normalized
@@ -19,12 +20,14 @@
 
 #include "normalization.cuh"
 
-constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * CHUNK;
+constexpr int OF_CHUNK = LENGTH > 0 ? LENGTH : CHUNK;  // steps that exist
+constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * OF_CHUNK;
 constexpr int TOGETHER = ACROSS < LANES ? LANES / ACROSS : 1;  // spans of a column that a warp has at a time
 constexpr int PARTS = SPANS / TOGETHER;
 constexpr int INNER = KEPT_RANK - 1;
 
 static_assert(BLOCK % LANES == 0 && SPANS % TOGETHER == 0, "whole warps");
+static_assert(LENGTH < CHUNK && (LENGTH == 0 || SPAN * SPANS == 1), "a column is less than a chunk");
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Where a thread works: a span of VECTOR columns.
@@ -206,15 +209,17 @@ template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool ACROSS_THEM, 
 
     __device__ void load_down(const char* column, const Geometry& g, const Place& place) {
 #pragma unroll
-        for (int first = 0; first < STEPS; first += CHUNK) {
+        for (int first = 0; first < STEPS; first += OF_CHUNK) {
             if (first + CHUNK <= place.count) {
                 const char* from = step_of<ARRAY>(column, g, place, first);
                 const auto pack = *reinterpret_cast<const Pack<Stored, CHUNK>*>(from);
 #pragma unroll
-                for (int j = 0; j < CHUNK; j++) value[first + j][0] = pack.element[j];
+                for (int j = 0; j < OF_CHUNK; j++) value[first + j][0] = pack.element[j];
             } else {
 #pragma unroll
-                for (int k = first; k < first + CHUNK; k++) load_row(step_of<ARRAY>(column, g, place, k), g, value[k]);
+                for (int j = 0; j < OF_CHUNK; j++) {
+                    load_row(step_of<ARRAY>(column, g, place, first + j), g, value[first + j]);
+                }
             }
         }
     }
@@ -285,8 +290,10 @@ struct Span {
             for (int i = 0; i < SPAN; i++) {
                 Pack<Input, CHUNK> chunk;
 #pragma unroll
-                for (int j = 0; j < CHUNK; j++) chunk.element[j] = step[i * CHUNK + j].element[v];
-                sums[v] = over_chunks.next(i, sum_of(chunk, shift.value));
+                for (int j = 0; j < CHUNK; j++) {
+                    chunk.element[j] = step[i * OF_CHUNK + (j < OF_CHUNK ? j : 0)].element[v];
+                }
+                sums[v] = over_chunks.next(i, sum_of<OF_CHUNK>(chunk, shift.value));
             }
         }
     }

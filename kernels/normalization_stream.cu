@@ -8,7 +8,7 @@
 //
 // Constants that the plan sets, beside those of normalization_teams.cuh and normalization_chunks.cuh:
 //     UNIT_ROWS   a power of two
-//     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks or elements, or ordinary loads
+//     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks, grains or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
 //     GAPS        bytes, a multiple of 16, that the gaps between a unit's runs take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
@@ -125,10 +125,10 @@ __device__ void copy_runs(const Work& work, const Unit& unit, const char* of_gro
     }
 }
 
-// What a thread copies without waiting for it: a chunk, or an element of many runs. Those of one run with gaps are
-// loaded faster: every second of 4096 x 65536 floats took 0.53 ms on an H200, and 0.55 by copies. Those of many runs
-// are not: padded by one, 64 x 256 x 128 x 128 of them took 0.90 ms by loads and 0.71 by copies.
-constexpr int COPIED = INPUT_PACKED ? CHUNK : 1;
+// What a thread copies without waiting for it: a chunk, or a grain or an element of many runs. Those of one run with
+// gaps are loaded faster: every second of 4096 x 65536 floats took 0.53 ms on an H200, and 0.55 by copies. Those of
+// many runs are not: padded by one, 64 x 256 x 128 x 128 of them took 0.90 ms by loads and 0.71 by copies.
+constexpr int COPIED = INPUT_PACKED ? CHUNK : INPUT_GRAIN;
 constexpr bool BY_THREADS = COPIED * SIZE >= 4 && INPUT_ALIGNED && (INPUT_PACKED || REDUCED_RANK > 1);
 constexpr int COPY_BYTES = BY_THREADS ? COPIED * SIZE : 4;
 

@@ -299,7 +299,7 @@ SHORT_ROWS = [
     scan("short lines of odd bytes in place", (130, 35), np.int8, out_pattern="same"),
     scan("short lines of bytes summed in int64", (70, 27), np.int64, stored=np.int8, reverse=True),
     scan("short lines of odd floats", (97, 17), np.float32),
-    scan("tiny lines of one", (2061, 1), np.float16, reverse=True),
+    scan("tiny lines of two", (2061, 2), np.float16, reverse=True),
     scan("tiny lines of odd halves", (1501, 3), np.float16),
     scan("tiny lines of odd halves backwards, exclusive", (700, 5), np.float16, reverse=True, exclusive=True),
     scan("tiny lines of odd bytes in place", (1333, 7), np.int8, out_pattern="same"),
@@ -602,17 +602,19 @@ def scaled(
     shape: tuple[int, ...],
     axes: tuple[int, ...],
     of: tuple[int, ...],
-    device: DeviceProperties,
+    device: DeviceProperties = SMALL_GPU,
     out: str = "contiguous",
+    of_bias: tuple[int, ...] | None = None,
+    dtype: Any = np.float32,
 ) -> Call:
-    """With a scale and a bias of this shape."""
-    x, scale, bias = floats(shape, np.float32), floats(of, np.float32, 1), floats(of, np.float32, 2)
+    """With a scale of this shape, and a bias of the same or another."""
+    x, scale, bias = floats(shape, dtype), floats(of, np.float32, 1), floats(of_bias or of, np.float32, 2)
 
     def compute(make: AsArray) -> Any:
         target = laid_out(make, np.zeros_like(x), out)
         return mean_variance_normalization(make(x), make(scale), make(bias), axes=axes, out=target)
 
-    return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), TOLERANCE[np.float32], device)
+    return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), 4 * TOLERANCE[dtype], device)
 
 
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
@@ -660,6 +662,13 @@ SMALL_GROUPS = [
     affine("group norm", (2, 6, 9), "group_norm"),
     affine("batch norm", (2, 3, 130), "batch_norm"),
     scaled_by_numbers("scale and bias as numbers", (3, 200)),
+    scaled("short groups scaled by runs", (7, 9, 30), (1, 2), (9, 1)),
+    scaled("groups scaled by runs", (3, 40, 33), (1, 2), (40, 1)),
+    scaled("groups of halves scaled by runs", (3, 50, 42), (1, 2), (50, 1), dtype=np.float16),
+    scaled("groups scaled by runs of two axes", (3, 6, 7, 26), (1, 2, 3), (6, 1, 1), of_bias=(7, 1)),
+    normalization("groups over runs of grains", (5, 6, 52), np.float16, (0, 2)),
+    normalization("groups over longer runs of grains", (30, 3, 50), np.float32, (0, 2)),
+    normalization("short groups over runs of grains", (3, 40, 12), np.float16, (0, 2)),
     moments("moments", (3, 90), np.float32, 1, correction=1),
     moments("moments of short groups", (37, 9), np.float32, 1),
     moments("moments of images", (5, 3, 7, 7), np.float32, (0, 2, 3)),
@@ -678,10 +687,14 @@ SMALL_COLUMNS = [
     affine("batch norm in columns", (90, 40), "batch_norm"),
     affine("group norm in columns", (3, 64, 2), "group_norm"),
     moments("moments of columns", (90, 37), np.float32, 0),
+    moments("moments of short columns of halves", (5, 70), np.float16, 0),
+    normalization("columns of less than a chunk", (3, 260), np.float16, (0,)),
+    scaled("columns of less than a chunk with a scale for each row", (6, 40), (0,), (6, 1)),
 ]
 
 LARGE_GROUPS = [
     normalization("large groups", (3, 8193), np.float64, (1,), device=OLD_GPU),
+    scaled("large groups scaled by runs", (2, 300, 61), (1, 2), (300, 1), OLD_GPU),
     normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
     normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
     moments("moments of many tiles", (3, 12300), np.float64, 1),
@@ -714,8 +727,11 @@ STREAMS = [
     normalization("stream of halves", (2, 40_000), np.float16, (1,)),
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
     normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2)),
+    normalization("stream of runs of grains", (170, 3, 204), np.float16, (0, 2)),
+    scaled("stream scaled by runs", (3, 30, 602), (1, 2), (30, 1)),
+    scaled("stream scaled by runs of two axes", (2, 5, 9, 402), (1, 2, 3), (5, 1, 1), of_bias=(9, 1)),
     normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines"),
-    normalization("stream of padded halves", (120, 2, 150), np.float16, (0, 2), "padded lines"),
+    normalization("stream of padded halves", (250, 2, 150), np.float16, (0, 2), "padded lines"),
     normalization("stream of runs with their gaps", (3, 300, 64), np.float32, (1, 2), "padded lines", "same"),
     normalization("stream of halves with their gaps", (5, 2, 128, 128), np.float16, (0, 2, 3), "padded lines"),
     normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
@@ -755,13 +771,13 @@ STRIPS = [
     normalization("strips of an odd width", (1100, 101), np.float32, (0,), device=STRIPS_GPU),
     normalization("strips of an odd width over two axes", (20, 64, 67), np.float32, (0, 1), device=STRIPS_GPU),
     normalization("strips of doubles of an odd width", (1100, 51), np.float64, (0,), device=STRIPS_GPU),
-    normalization("strips of halves of an odd width", (1800, 139), np.float16, (0,), device=STRIPS_GPU),
+    normalization("strips of halves of an odd width", (1200, 139), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of shifted halves", (1800, 136), np.float16, (0,), "padded lines", device=STRIPS_GPU),
     normalization("strips of an odd width in place", (1100, 101), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of shifted doubles", (1100, 100), np.float64, (0,), "padded lines", device=STRIPS_GPU),
     normalization("strips of every second column", (1100, 100), np.float32, (0,), "every second", device=STRIPS_GPU),
     normalization("strips of a turned input", (4500, 76), np.float32, (0,), "transposed", "contiguous", STRIPS_GPU),
-    normalization("strips of turned halves", (9000, 136), np.float16, (0,), "transposed", "contiguous", STRIPS_GPU),
+    normalization("strips of turned halves", (4504, 136), np.float16, (0,), "transposed", "contiguous", STRIPS_GPU),
     normalization("strips of a turned output", (1100, 212), np.float32, (0,), "contiguous", "transposed", STRIPS_GPU),
     normalization("halves in a turned output", (1800, 264), np.float16, (0,), "contiguous", "transposed", STRIPS_GPU),
     layer_norm_of_transposed("layer norm in strips of a turned output", (1100, 212), STRIPS_GPU, "contiguous"),

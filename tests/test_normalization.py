@@ -230,6 +230,38 @@ def test_scale_and_bias_broadcast(xp, scale_shape, bias_shape, axes):
     check(xp, x, axes, scale, bias)
 
 
+@pytest.mark.share(2)
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), np.dtype(np.float32)], ids=str)
+@pytest.mark.parametrize("run", [3, 4, 9, 30, 49, 111, 196])
+@pytest.mark.parametrize("channels", [3, 40, 150])
+def test_scale_of_channels_of_every_size(xp, channels, run, dtype):
+    """Runs that end anywhere in a chunk, in groups from a row to many tiles; and a bias along another axis."""
+    rng = np.random.default_rng([channels, run])
+    x, scale = random(rng, (3, channels, run), dtype), random(rng, (channels, 1), np.float32)
+    check(xp, x, (1, 2), scale, random(rng, (channels, 1), dtype))
+    check(xp, x.reshape(3, channels, 1, run), (1, 2, 3), scale[:, :, None], random(rng, (run,), np.float32))
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("float16", "float32", "float64", "int8")], ids=str)
+@pytest.mark.parametrize(("images", "run"), [(5, 12), (7, 30), (9, 52), (40, 98), (90, 196), (33, 102), (21, 784)])
+def test_images_whose_runs_are_parts_of_chunks(xp, images, run, dtype):
+    rng = np.random.default_rng([images, run])
+    x = random(rng, (images, 3, run), dtype)
+    check(xp, x, (0, 2), random(rng, (3, 1), np.float32), random(rng, (3, 1), np.float16))
+    check_moments(xp, x, (0, 2))
+
+
+@all_floats
+@pytest.mark.parametrize("rows", [2, 3, 5, 7, 8, 11, 31, 32, 33])
+def test_columns_of_few_rows(xp, rows, dtype):
+    rng = np.random.default_rng(rows)
+    for columns in (6, 129, 600):
+        x = random(rng, (rows, columns), dtype)
+        check(xp, x, (0,), random(rng, (rows, 1), np.float32), random(rng, (columns,), dtype))
+        check_moments(xp, x, 0)
+
+
 @all_patterns
 def test_layout_of_scale_and_bias(xp, pattern):
     rng = np.random.default_rng(9)
@@ -523,7 +555,14 @@ def test_size_of_groups(xp, n):
 
 @pytest.mark.parametrize(
     ("shape", "axes"),
-    [((70_001, 3), (1,)), ((3, 70_001), (0,)), ((40, 50, 60), (0, 2)), ((300_007,), (0,)), ((2, 3, 50, 700), (2, 3))],
+    [
+        ((70_001, 3), (1,)),
+        ((3, 70_001), (0,)),
+        ((40, 50, 60), (0, 2)),
+        ((300_007,), (0,)),
+        ((2, 3, 50, 700), (2, 3)),
+        ((6001, 201), (0,)),
+    ],
 )
 def test_many_groups_and_large_groups(xp, shape, axes):
     check(xp, random(np.random.default_rng(19), shape, np.float32), axes)

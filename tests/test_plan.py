@@ -802,6 +802,95 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
 
 
 @pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "piece", "folded", "folders"),
+    [
+        ((64, 2**22), (1,), "float32", 8, 128, 1),
+        ((64, 256, 128, 128), (0, 2, 3), "float32", 2, 128, 1),
+        ((64, 800, 52, 52), (1, 2, 3), "float32", 4, 256, 1),  # 133 pieces
+        ((64, 800, 52, 52), (1, 2, 3), "float16", 2, 256, 2),  # as many, which pass in half the time
+        ((650, 32, 32, 80), (0, 2, 3), "float32", 2, 256, 1),
+        ((32, 1_500_000), (1,), "float32", 2, 256, 2),
+        ((16, 300, 52, 52), (1, 2, 3), "float32", 1, 256, 2),  # so that five teams do not wait for the last groups
+        ((4096, 65536), (1,), "float32", 2, 16, 1),
+        ((4096, 16384 + 4), (1,), "float32", 1, 16, 2),
+    ],
+)
+def test_pieces_are_folded_as_fast_as_they_pass(shape, axes, dtype, piece, folded, folders):
+    plan = make_plan(Normalization(axes), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert tuple(int(constants(plan)[name]) for name in ("PIECE", "FOLDED", "FOLDERS")) == (piece, folded, folders)
+
+
+def _per_channel(shape: tuple[int, ...], dtype: str) -> ArrayLayout:
+    size = np.dtype(dtype).itemsize
+    return ArrayLayout(shape, (0, size, *(0 for _ in shape[2:])), np.dtype(dtype), 16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kind"),
+    [
+        ((64, 96, 112, 112), "float32", 4),  # chunks
+        ((64, 96, 111, 111), "float32", 5),  # runs
+        ((64, 512, 14, 14), "float16", 5),
+        ((64, 512, 14, 14), "float32", 4),
+        ((64, 512, 7, 1), "float16", 1),  # a chunk may have three of so short ones
+        ((64, 512, 1, 8), "float16", 4),
+        ((64, 512, 1, 3), "float32", 1),
+    ],
+)
+def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
+    source = layout(shape, dtype)
+    arrays = {"input": source, "output": source, "scale": _per_channel(shape, dtype)}
+    found = constants(make_plan(Normalization((1, 2, 3)), arrays))
+    assert found["HAS_SCALE"] == str(kind)
+    assert (found["INPUT_PACKED"], found["OUTPUT_PACKED"]) == ("1", "1")  # whatever axes the scale has
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "grain"),
+    [
+        ((1024, 512, 14, 14), "float16", 4),
+        ((1024, 512, 7, 14), "float16", 2),
+        ((1024, 512, 7, 7), "float16", 1),
+        ((1024, 512, 7, 14), "float32", 2),
+        ((64, 40, 14, 14), "float16", 4),  # in lines
+    ],
+)
+def test_runs_are_moved_by_the_grain(shape, dtype, grain):
+    array = layout(shape, dtype)
+    found = constants(make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}))
+    assert (found["INPUT_GRAIN"], found["OUTPUT_GRAIN"]) == (str(grain), str(grain))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "length", "vector"),
+    [
+        ((4, 100_000), "float32", 0, 1),  # whole chunks
+        ((4, 100_000), "float16", 4, 2),
+        ((3, 100_000), "float32", 3, 1),
+        ((7, 100_000), "float16", 7, 2),
+        ((32, 100_000), "float32", 0, 1),
+        ((33, 100_000), "float32", 0, 4),
+    ],
+)
+def test_moments_of_short_columns_have_many_threads(shape, dtype, length, vector):
+    moments = {name: layout((1, shape[1]), dtype) for name in ("mean", "variance")}
+    found = constants(make_plan(Moments((0,)), {"input": layout(shape, dtype), **moments}))
+    assert (found["LENGTH"], found["VECTOR"]) == (str(length), str(vector))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((30_000, 700), ["normalize_strips"]),
+        ((30_000, 701), ["sum_columns", "apply_columns"]),  # a strip at a time, whose edges share sectors
+        ((4096, 65_537), ["normalize_strips"]),  # 8 at a time
+    ],
+)
+def test_strips_that_share_sectors_are_stored_side_by_side(shape, expected):
+    assert kernels(make_plan(Normalization((0,)), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+@pytest.mark.parametrize(
     ("shape", "pitch", "dtype", "gaps"),
     [
         ((64, 256, 128, 128), 129, "float32", 128),  # 31 gaps of 4 bytes

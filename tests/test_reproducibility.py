@@ -33,6 +33,8 @@ SCANS: dict[str, tuple[tuple[int, ...], int]] = {
 NORMALIZATIONS: dict[str, tuple[tuple[int, ...], Axes]] = {
     "stream": ((5, 400_001), 1),
     "stream of runs": ((10, 3, 50_004), (0, 2)),
+    "stream of grains": ((300, 3, 1002), (0, 2)),
+    "stream in many pieces": ((3, 800_001), 1),
     "clusters": ((5003, 128), 0),
     "strips": ((9001, 128), 0),
     "lines of a group": ((37, 5001), 1),

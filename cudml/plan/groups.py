@@ -34,6 +34,9 @@ Operand = ArrayLayout | np.dtype | None
 #: The arrays whose offsets are computed, in the kernels' order.
 ARRAYS = ("input", "output", "scale", "bias", "mean")
 
+#: What scale and bias are: kernels/normalization.cuh, HAS_SCALE.
+NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_CHUNKS, OF_RUNS = range(6)
+
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
 MOMENTS = np.dtype((np.void, 24))
 
@@ -131,8 +134,13 @@ class Groups:
     @property
     def is_one_run(self) -> bool:
         """Whether the elements of a group follow each other in memory."""
-        step = self.source.dtype.itemsize
-        for size, stride in zip(reversed(self.reduced.sizes), reversed(self.reduced.strides["input"]), strict=True):
+        return self._is_one_run("input")
+
+    def _is_one_run(self, name: str) -> bool:
+        layout = self.arrays[name]
+        assert isinstance(layout, ArrayLayout)
+        step = layout.dtype.itemsize
+        for size, stride in zip(reversed(self.reduced.sizes), reversed(self.reduced.strides[name]), strict=True):
             if stride != step:
                 return False
             step *= size
@@ -142,9 +150,9 @@ class Groups:
         """The bytes, 2 to 8, of which every group begins at a multiple, where its elements, of two bytes at least, lie
         side by side; else 0."""
         layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or len(self.reduced.sizes) > 1 or not layout.element_aligned:
+        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or layout.dtype.itemsize < 2:
             return 0
-        if self.reduced.strides[name][-1] != layout.dtype.itemsize or layout.dtype.itemsize < 2:
+        if not self._is_one_run(name):
             return 0
         return math.gcd(8, layout.alignment, *self.kept.strides[name])
 
@@ -152,6 +160,17 @@ class Groups:
     def grain(self) -> int:
         """Elements, a chunk at the most, of which every group has a multiple."""
         return math.gcd(self.chunk, self.length)
+
+    def grain_of(self, name: str) -> int:
+        """Of groups of many runs the elements, a power of two and a chunk at the most, that lie dense and aligned from
+        every multiple of their number on; 1 where one access moves no more, and of one run."""
+        layout = self.arrays.get(name)
+        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or self._is_one_run(name):
+            return 1
+        grain = math.gcd(self.chunk, self.reduced.sizes[-1])
+        while grain > 1 and not self._moves(layout, name, grain, self.reduced, self.kept):
+            grain //= 2
+        return grain
 
     def end_to_end(self, name: str) -> bool:
         """Whether each group begins where the one before ends."""
@@ -162,6 +181,8 @@ class Groups:
         layout = self.arrays.get(name)
         if not isinstance(layout, ArrayLayout):
             return False
+        if self._is_one_run(name):
+            return layout.lies_in_steps(self.chunk * layout.dtype.itemsize, self.kept.strides[name])
         whole = len(self.reduced.sizes) == 1 or self.reduced.sizes[-1] % self.chunk == 0
         return whole and self._moves(layout, name, self.chunk, self.reduced, self.kept)
 
@@ -243,6 +264,11 @@ class Groups:
         operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
         return any(self.reduced.strides[name][-1] != 0 for name in operands)
 
+    @property
+    def has_operands_of_runs(self) -> bool:
+        """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
+        return any(self._kind_of(name) == OF_RUNS for name in ("scale", "bias"))
+
     def repeats(self, name: str) -> bool:
         """Whether scale or bias is the same for all groups."""
         return not isinstance(self.arrays.get(name), ArrayLayout) or not any(self.kept.strides[name])
@@ -268,12 +294,23 @@ class Groups:
 
     def _operand_constants(self, name: str) -> dict[str, str | int | bool]:
         operand, upper = self.arrays.get(name), name.upper()
+        return {
+            upper: c_name(operand.dtype) if isinstance(operand, ArrayLayout) else "float",
+            f"HAS_{upper}": self._kind_of(name),
+            f"{upper}_ALIGNED": operand.element_aligned if isinstance(operand, ArrayLayout) else 1,
+        }
+
+    def _kind_of(self, name: str) -> int:
+        """kernels/normalization.cuh: HAS_SCALE."""
+        operand = self.arrays.get(name)
         if not isinstance(operand, ArrayLayout):
-            return {upper: "float", f"HAS_{upper}": 0 if operand is None else 2, f"{upper}_ALIGNED": 1}
-        strides = self.reduced.strides[name]
-        of_chunks = not self.are_columns and strides[-1] == 0 and self.reduced.sizes[-1] % self.chunk == 0
-        kind = 3 if not any(strides) else 4 if of_chunks else 1
-        return {upper: c_name(operand.dtype), f"HAS_{upper}": kind, f"{upper}_ALIGNED": operand.element_aligned}
+            return NONE if operand is None else OF_ALL
+        strides, run = self.reduced.strides[name], self.reduced.sizes[-1]
+        if not any(strides):
+            return OF_GROUP
+        if self.are_columns or strides[-1] != 0 or (run % self.chunk and run < self.chunk):
+            return OF_ELEMENTS
+        return OF_RUNS if run % self.chunk else OF_CHUNKS
 
 
 def _moment_type(dtype: np.dtype) -> str:

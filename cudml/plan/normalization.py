@@ -142,7 +142,8 @@ def _plan_shared(groups: Groups, spec: Normalization, rows: int, most_warps: int
     of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
     at_once = groups.count * warps * LANES <= _THREADS_OF_80 * device.multiprocessors
-    has_registers = not groups.has_own_operands or of_warp <= 2 or (of_warp <= 4 and at_once)
+    are_many = groups.has_own_operands or groups.has_operands_of_runs
+    has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
     threads = _THREADS_OF_64
     if of_warp == MOST_ROWS:
         threads = _THREADS_OF_128
@@ -192,6 +193,8 @@ def _plan_short(
         "GROUP_ROWS": group_rows,
         "ENDS": _ends(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
     }
+    if lanes < LANES:
+        shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
     if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
         shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
     return _one_launch("normalize_short_lines", groups, spec, shares, _WARPS_OF_SHORT_GROUPS * groups_of_warp)
@@ -217,6 +220,8 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
         "GRAIN": groups.grain,
+        "INPUT_GRAIN": groups.grain_of("input"),
+        "OUTPUT_GRAIN": groups.grain_of("output"),
         "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
         "PREFETCHED": packed["INPUT_PACKED"] and few and device.begins_early,
         "LINE_LANES": LANES,

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from cudml.plan.device import LANES, RESERVED_BYTES, DeviceProperties
-from cudml.plan.groups import Groups
+from cudml.plan.groups import NONE, OF_ALL, OF_GROUP, Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_steps import SUMS_BYTES, array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
@@ -79,7 +79,7 @@ def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) 
     bundle, constants = Bundle.of(groups), groups.constants(spec)
     resident = bundle.resident(groups, device)
     threads = min(_MOST_THREADS, _THREADS // power_of_two(resident)) if resident else 0
-    of_groups = {constants["HAS_SCALE"], constants["HAS_BIAS"]} <= {0, 2, 3}
+    of_groups = {constants["HAS_SCALE"], constants["HAS_BIAS"]} <= {NONE, OF_ALL, OF_GROUP}
     fits = 0 < bundle.count * bundle.run <= threads * groups.chunk
     if not (of_groups and fits and bundle.moves(groups, "input") and bundle.moves(groups, "output")):
         return None

@@ -17,6 +17,11 @@ from cudml.plan.spec import Normalization
 #: What a thread holds of its columns at a time, at the most.
 _SPAN_BYTES, _MOST_VALUES = 128, 64
 
+#: Neighbours of a thread, in bytes, of columns so short that their moments cost more than their sums, for which more
+#: threads are better: mean and variance of (4, 2621440) floats over 0 take an H200 17.5 us so, and 31.8 with 16 bytes,
+#: of (24, 873808) halves 13.5 and 18.5; but of (33, 317744) floats 15.3 and 14.3.
+_SHORT_LENGTH, _SHORT_BYTES = 32, 4
+
 #: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block.
 _STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
 _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
@@ -45,8 +50,10 @@ _ONLY_SPAN_BYTES = 256
 #: another's sums then, and (4096, 65536) take 244 us with 32 threads, 246 with 64 and 249 with 128.
 _ALONE_THREADS, _ALONE_ROUNDS = (32, 64, 128), 128
 
-#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, or 128 for the sums of rounds.
-_RESIDENT_THREADS, _RESIDENT_THREADS_OF_TILES = 768, 512
+#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they only read, or 128 for the
+#: sums of rounds. Mean and variance of (863, 114492) floats take 115 us with 64 registers and 161 with 80, as blocks of
+#: 512 threads find room for two.
+_RESIDENT_THREADS, _RESIDENT_THREADS_OF_READERS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
 #: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block by
 #: whether whole vectors are loaded, those that shall fit a multiprocessor, and blocks of a cluster at the most.
@@ -216,7 +223,10 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         across = groups.differs_across(name)
         own[f"{name.upper()}_ACROSS"] = across
         own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
-    resident = _RESIDENT_THREADS_OF_TILES if groups.tile else _RESIDENT_THREADS
+    resident = _RESIDENT_THREADS if groups.has("output") else _RESIDENT_THREADS_OF_READERS
+    if groups.tile:
+        resident = _RESIDENT_THREADS_OF_TILES
+    is_part = groups.length < groups.chunk  # of a chunk
     if chosen.blocks > 1:
         resident = _RESIDENT_THREADS_OF_CLUSTERS
         own["CLUSTER"] = chosen.blocks
@@ -227,13 +237,14 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "EVICTION": groups.eviction,
         "VECTOR": chosen.vector,
         "SPAN": chosen.span,
+        "LENGTH": groups.length if is_part else 0,
         "ACROSS": chosen.across,
         "SPANS": chosen.spans,
         **packed,
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),
         "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
-        "WHOLE": groups.count % chosen.width == 0 and groups.length % (chosen.tile * chosen.blocks) == 0,
+        "WHOLE": groups.count % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
         "RESIDENT": max(1, resident // chosen.threads),
     }
 
@@ -260,7 +271,8 @@ def _span(nbytes: int, vector: int, chunk: int) -> int:
 
 def _vector(groups: Groups) -> int:
     """Neighbouring columns of a thread: as many as one access moves, of the input and of the output."""
-    vector = VECTOR_BYTES // groups.widest
+    is_short = groups.length <= _SHORT_LENGTH and not groups.has("output")
+    vector = max(1, (_SHORT_BYTES if is_short else VECTOR_BYTES) // groups.widest)
     names = [name for name in ("input", "output") if groups.has(name)]
     while vector > 1 and not all(groups.packed_columns(name, vector) for name in names):
         vector //= 2

@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.groups import Groups
+from cudml.plan.groups import OF_CHUNKS, OF_ELEMENTS, OF_RUNS, Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_ring import GATES_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
 from cudml.plan.normalization_steps import SUMS_BYTES
@@ -17,9 +17,6 @@ from cudml.plan.spec import Normalization
 
 #: How wide a step is, if there are so many columns.
 _STRIP_BYTES = (256, 128)
-
-#: kernels/normalization.cuh: OF_ELEMENTS, OF_CHUNKS.
-_OF_ELEMENTS, _OF_CHUNKS = 1, 4
 
 #: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
 #: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
@@ -78,6 +75,11 @@ _KNOWN_PIECES = 4
 #: in rows padded by 32 take 0.591 ms so, and 0.605 otherwise; where none does they take 0.585 ms, and 0.570 otherwise.
 #: Nor does it pay where rows have but a few strips, whose gaps are loaded too.
 _NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
+
+#: Strips that are stored at a time, unless all are, at least, where their edges share sectors: memory has to read a
+#: sector to write a part of it, unless the cache has the rest by then. (30000, 701) floats over 0, a strip at a time,
+#: take 181 us, and 78 in two steps; (20000, 333), three at a time, 88 and 30.
+_LEAST_TEAMS_BESIDE = 4
 
 #: Bytes of the input for each multiprocessor, at least, where an array is turned: of transposed floats 2048 x 2048 over
 #: 1 take 15.2 us in place of 19.4, 1536 x 1536 13.5 in place of 13.0; (65536, 4096) over 0 take 0.733 ms, and 0.808 in
@@ -173,7 +175,12 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     )
     folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
     operands = _operand_kinds(groups, spec)
-    in_parts = (takes_registers or _are_simple_floats(groups, access)) and _OF_ELEMENTS not in operands.values()
+    in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
+    output_packed = groups.packed("output") if access.output_turned else groups.packed_columns("output", vector)
+    teams = ring.teams(strips.cut, device)
+    beside = min(_LEAST_TEAMS_BESIDE, strips.cut.across)
+    if teams < beside and not (output_packed or access.is_turned):
+        return None
     constants = {
         **groups.constants(spec),
         **operands,
@@ -185,7 +192,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "UNIT_PARTS": _PARTS_OF_UNIT if in_parts else 1,
         "STEPS": strips.steps,
         "EVEN_ROWS": _even_rows(groups, strips.steps),
-        "TEAMS_APART": 1 < ring.teams(strips.cut, device) <= strips.cut.across,
+        "TEAMS_APART": 1 < teams <= strips.cut.across,
         "COPY_BYTES": access.copy_bytes,
         "AMONG": strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access),
         "SHIFTED": access.shifted,
@@ -194,7 +201,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "OUTPUT_TURNED": access.output_turned,
         "FOLDED_COLUMNS": folded,
         "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
-        "OUTPUT_PACKED": groups.packed("output") if access.output_turned else groups.packed_columns("output", vector),
+        "OUTPUT_PACKED": output_packed,
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
@@ -203,10 +210,10 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
 
 
 def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
-    """Those of scale and bias. Where the input is turned these could be one for each chunk, but here they are loaded
-    for each row."""
+    """Those of scale and bias. Where the input is turned these could be the same for neighbours, but here they are
+    loaded for each row."""
     kinds = {name: kind for name, kind in groups.constants(spec).items() if name in ("HAS_SCALE", "HAS_BIAS")}
-    return {name: _OF_ELEMENTS if kind == _OF_CHUNKS else kind for name, kind in kinds.items()}
+    return {name: OF_ELEMENTS if kind in (OF_CHUNKS, OF_RUNS) else kind for name, kind in kinds.items()}
 
 
 def _loaders(groups: Groups, access: Access) -> int:
