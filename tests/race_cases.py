@@ -656,7 +656,7 @@ SMALL_GROUPS = [
     normalization("groups of odd halves in padded rows", (6, 1025), np.float16, (1,), "padded lines", "padded lines"),
     normalization("groups of floats offset by one", (6, 260), np.float32, (1,), "offset by an element", "contiguous"),
     normalization("groups of doubles offset by one", (6, 260), np.float64, (1,), "contiguous", "offset by an element"),
-    normalization("groups over two axes", (4, 6, 50), np.float32, (0, 2)),
+    normalization("groups over two axes", (4, 6, 51), np.float32, (0, 2)),
     affine("layer norm", (5, 70), "layer_norm"),
     affine("layer norm of whole chunks", (5, 160), "layer_norm"),
     affine("group norm", (2, 6, 9), "group_norm"),
