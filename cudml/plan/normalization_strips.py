@@ -78,7 +78,7 @@ _NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
 
 #: Strips that are stored at a time, unless all are, at least, where their edges share sectors: memory has to read a
 #: sector to write a part of it, unless the cache has the rest by then. (30000, 701) floats over 0, a strip at a time,
-#: take 181 us, and 78 in two steps; (20000, 333), three at a time, 88 and 30.
+#: take 181 us, and 80 in two steps; (20000, 333), three at a time, 88 and 30.
 _LEAST_TEAMS_BESIDE = 4
 
 #: Bytes of the input for each multiprocessor, at least, where an array is turned: of transposed floats 2048 x 2048 over
