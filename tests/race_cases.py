@@ -614,7 +614,7 @@ def scaled(
         target = laid_out(make, np.zeros_like(x), out)
         return mean_variance_normalization(make(x), make(scale), make(bias), axes=axes, out=target)
 
-    return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), 4 * TOLERANCE[dtype], device)
+    return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), TOLERANCE[dtype], device)
 
 
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:

@@ -540,6 +540,8 @@ def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, sh
     [
         ((9, 7, 1000, 6), 1, "scan_short_columns", "4"),  # runs of 6000 elements, though rows have 6
         ((13208, 1, 197), 1, "scan_short_columns", "4"),
+        ((1, 1031), 0, "scan_short_columns", "4"),  # whose last thread has three columns
+        ((519, 1), 1, "scan_short_columns", "4"),
         ((2, 99, 33), 0, "scan_short_columns", "1"),
         ((100_000, 2, 3), 0, "scan_columns", "1"),  # six columns that are all there is
         ((100_000, 6), 0, "scan_columns", "1"),

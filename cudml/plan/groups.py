@@ -131,12 +131,8 @@ class Groups:
         )
         return 0 < beside < inside
 
-    @property
-    def is_one_run(self) -> bool:
-        """Whether the elements of a group follow each other in memory."""
-        return self._is_one_run("input")
-
-    def _is_one_run(self, name: str) -> bool:
+    def is_one_run(self, name: str) -> bool:
+        """Whether the elements of a group follow each other in memory, in an array that there is."""
         layout = self.arrays[name]
         assert isinstance(layout, ArrayLayout)
         step = layout.dtype.itemsize
@@ -150,11 +146,9 @@ class Groups:
         """The bytes, 2 to 8, of which every group begins at a multiple, where its elements, of two bytes at least, lie
         side by side; else 0."""
         layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or layout.dtype.itemsize < 2:
+        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or not self.is_one_run(name):
             return 0
-        if not self._is_one_run(name):
-            return 0
-        return math.gcd(8, layout.alignment, *self.kept.strides[name])
+        return 0 if layout.dtype.itemsize < 2 else math.gcd(8, layout.alignment, *self.kept.strides[name])
 
     @property
     def grain(self) -> int:
@@ -165,7 +159,7 @@ class Groups:
         """Of groups of many runs the elements, a power of two and a chunk at the most, that lie dense and aligned from
         every multiple of their number on; 1 where one access moves no more, and of one run."""
         layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or self._is_one_run(name):
+        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or self.is_one_run(name):
             return 1
         grain = math.gcd(self.chunk, self.reduced.sizes[-1])
         while grain > 1 and not self._moves(layout, name, grain, self.reduced, self.kept):
@@ -181,7 +175,7 @@ class Groups:
         layout = self.arrays.get(name)
         if not isinstance(layout, ArrayLayout):
             return False
-        if self._is_one_run(name):
+        if self.is_one_run(name):
             return layout.lies_in_steps(self.chunk * layout.dtype.itemsize, self.kept.strides[name])
         whole = len(self.reduced.sizes) == 1 or self.reduced.sizes[-1] % self.chunk == 0
         return whole and self._moves(layout, name, self.chunk, self.reduced, self.kept)

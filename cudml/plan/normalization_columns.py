@@ -223,12 +223,8 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         across = groups.differs_across(name)
         own[f"{name.upper()}_ACROSS"] = across
         own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
-    resident = _RESIDENT_THREADS if groups.has("output") else _RESIDENT_THREADS_OF_READERS
-    if groups.tile:
-        resident = _RESIDENT_THREADS_OF_TILES
     is_part = groups.length < groups.chunk  # of a chunk
     if chosen.blocks > 1:
-        resident = _RESIDENT_THREADS_OF_CLUSTERS
         own["CLUSTER"] = chosen.blocks
     else:
         own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "APPLY_ROUNDS": chosen.apply_rounds}
@@ -245,8 +241,16 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "INPUT_ROW": _narrow_row(groups, "input", chosen),
         "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
         "WHOLE": groups.count % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
-        "RESIDENT": max(1, resident // chosen.threads),
+        "RESIDENT": max(1, _resident_threads(groups, chosen) // chosen.threads),
     }
+
+
+def _resident_threads(groups: Groups, chosen: Columns) -> int:
+    if chosen.blocks > 1:
+        return _RESIDENT_THREADS_OF_CLUSTERS
+    if groups.tile:
+        return _RESIDENT_THREADS_OF_TILES
+    return _RESIDENT_THREADS if groups.has("output") else _RESIDENT_THREADS_OF_READERS
 
 
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:

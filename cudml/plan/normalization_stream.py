@@ -94,7 +94,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "INPUT_GRAIN": groups.grain_of("input"),
         "OUTPUT_GRAIN": groups.grain_of("output"),
         "BULK": bulk,
-        "ONE_RUN": groups.is_one_run,
+        "ONE_RUN": groups.is_one_run("input"),
         "GAPS": gaps,
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": ends,
@@ -180,7 +180,7 @@ def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperti
 def _has_long_runs(groups: Groups, elements: int) -> bool:
     """Whether bulk copies can load any unit: one of a single run, or one for each of its runs by a lane."""
     size, run = groups.source.dtype.itemsize, groups.reduced.sizes[-1]
-    if groups.is_one_run:
+    if groups.is_one_run("input"):
         return True
     return groups.packed("input") and run * size >= _LEAST_RUN_BYTES and elements // run + 2 <= LANES
 

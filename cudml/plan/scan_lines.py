@@ -134,7 +134,7 @@ def _lines_of_lane(arrays: dict[str, ArrayLayout], constants: Constants, work: W
     if (constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"]) or constants["INITIAL"]:
         return 0
     ends_meet = all(d.rank == 1 and d.strides[0] == work.length * size for d in (work.input_line, work.output_line))
-    dense = work.length == 1 or (constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"])
+    dense = constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"]
     if not (ends_meet and dense and source.alignment == output.alignment == VECTOR_BYTES):
         return 0
     line = work.length * size
