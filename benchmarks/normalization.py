@@ -82,6 +82,12 @@ _VIEWED: dict[str, tuple[Key, ...]] = {
     "rows padded by 1": (_LINES, ((4096, 65536), 1), _COLUMNS, _STREAM),
 }
 
+# Rows that are no power of two long, as models have them, or of any length.
+_OTHER_LENGTHS: dict[str, tuple[Key, ...]] = {
+    "float32": (((65536, 320), 1), ((32768, 7168), 1), ((32768, 11008), 1), ((32768, 8431), 1)),
+    "bfloat16": (((65536, 1280), 1), ((65536, 2560), 1), ((65536, 5120), 1), ((65536, 1193), 1), ((32768, 8193), 1)),
+}
+
 # From 2^12 elements to 2^22.
 _SMALL: tuple[Key, ...] = (
     ((32, 64), 1),
@@ -150,6 +156,8 @@ def _cases() -> Iterator[NormalizationCase]:
         for key in keys:
             viewed = _case("float32", key, "views", required=85)
             yield replace(viewed, options={**viewed.options, "view": view}, compiled_peer=False)
+    for dtype, keys in _OTHER_LENGTHS.items():
+        yield from (_case(dtype, key, "other lengths") for key in keys)
     for key in _SMALL:
         yield _case("float32", key, "small")
 

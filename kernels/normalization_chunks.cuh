@@ -22,15 +22,33 @@ union alignas(16) RowBuffer {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Chunks of a group, of which the elements before `end` exist.
+// Chunks of a group, of which the elements before `end` exist: an Index, or what says more than that.
 
 constexpr int WHOLE = 0, CUT = 2;
 
-__device__ bool chunk_exists(Index number, Index end) { return ENDS == WHOLE || number < end; }
+// The end lies beyond all elements that are asked for, so nobody has to look: 3979 groups of 8432 floats take an H200
+// 76 us so, and 87 otherwise.
+struct Beyond {};
+
+// The first chunk of the group is loaded in place of one that does not exist, which takes fewer registers than to load
+// none: then these groups take 72 us.
+struct Clamped {
+    Index end;
+    __device__ operator Index() const { return end; }
+};
+
+template <typename End> constexpr bool ALL_EXIST = ENDS == WHOLE || IsSame<End, Beyond>::value;
+
+__device__ bool element_exists(Index, Beyond) { return true; }
+__device__ bool element_exists(Index number, Index end) { return number < end; }
+
+template <typename End> __device__ bool chunk_exists(Index number, End end) {
+    return ALL_EXIST<End> || element_exists(number, end);
+}
 
 // Whether all COUNT elements exist, where packed chunks are moved at once.
-template <int COUNT> __device__ bool chunk_is_whole(Index number, Index end) {
-    return ENDS == CUT ? number + COUNT <= end : chunk_exists(number, end);
+template <int COUNT, typename End> __device__ bool chunk_is_whole(Index number, End end) {
+    return ENDS == CUT ? element_exists(number + COUNT - 1, end) : chunk_exists(number, end);
 }
 
 // Where packed chunks lie: those of one run, whose stride the compiler knows, at constant distances.
@@ -40,17 +58,23 @@ template <int ARRAY, typename T> __device__ Index packed_offset(const Geometry& 
 }
 
 // How many bytes of a chunk exist: it may be told more, or less than none.
+template <typename T, int COUNT> __device__ int existing_bytes(Index, Beyond) {
+    return COUNT * static_cast<int>(sizeof(T));
+}
 template <typename T, int COUNT> __device__ int existing_bytes(Index number, Index end) {
     const Index left = end - number;  // in 32 bits if those of a group are
     return (sizeof(Index) == sizeof(int) ? static_cast<int>(left) : up_to(left, COUNT)) * static_cast<int>(sizeof(T));
 }
 
 // Elements that do not exist may be anything.
-template <int ARRAY, bool ALIGNED, bool PACKED, typename T, int COUNT>
-__device__ void load_chunk(const char* from, const Geometry& g, Index number, Index end, Pack<T, COUNT>& chunk) {
+template <int ARRAY, bool ALIGNED, bool PACKED, typename End, typename T, int COUNT>
+__device__ void load_chunk(const char* from, const Geometry& g, Index number, End end, Pack<T, COUNT>& chunk) {
     constexpr Eviction HOW = ARRAY == OF_INPUT ? EVICTION : EVICT_NORMALLY;
-    if constexpr (PACKED && ENDS == WHOLE) {
+    if constexpr (PACKED && ALL_EXIST<End>) {
         chunk = load_items<HOW, Pack<T, COUNT>>(from + packed_offset<ARRAY, T>(g, number));
+    } else if constexpr (PACKED && ENDS != CUT && IsSame<End, Clamped>::value) {
+        const Index existing = element_exists(number, end) ? number : 0;
+        chunk = load_items<HOW, Pack<T, COUNT>>(from + packed_offset<ARRAY, T>(g, existing));
     } else if constexpr (PACKED && sizeof(chunk) % 4 == 0 && sizeof(T) > 1) {
         const char* place = from + packed_offset<ARRAY, T>(g, number);
         const int nbytes = existing_bytes<T, COUNT>(number, end);
@@ -59,7 +83,7 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, In
 #pragma unroll
         for (int j = 0; j < COUNT; j++) {
             chunk.element[j] = T();
-            if (number + j >= end) continue;
+            if (!element_exists(number + j, end)) continue;
             chunk.element[j] = load_element<T, ALIGNED>(from + g.reduced.offsets(number + j).of[ARRAY]);
         }
     }
@@ -89,7 +113,8 @@ struct TwoRuns {
     }
 };
 
-__device__ void load_operands(const Arrays& group, const Geometry& g, Index number, Index end,
+template <typename End>
+__device__ void load_operands(const Arrays& group, const Geometry& g, Index number, End end,
                               Operands<CHUNK>& operands) {
     if constexpr (HAS_SCALE == OF_CHUNKS || HAS_BIAS == OF_CHUNKS) {
         const Offsets chunk = g.reduced.offsets(chunk_exists(number, end) ? number : 0);
@@ -111,14 +136,16 @@ __device__ void load_operands(const Arrays& group, const Geometry& g, Index numb
     }
 }
 
-__device__ void store_chunk(const Arrays& group, const Geometry& g, Index number, Index end, const Result& result) {
+template <typename End>
+__device__ void store_chunk(const Arrays& group, const Geometry& g, Index number, End end, const Result& result) {
     if (OUTPUT_PACKED && chunk_is_whole<CHUNK>(number, end)) {
         *reinterpret_cast<Result*>(group.output + packed_offset<OF_OUTPUT, Output>(g, number)) = result;
         return;
     }
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
-        if ((!OUTPUT_PACKED || ENDS == CUT) && number + j < end) store_output(group, g, number + j, result.element[j]);
+        if (OUTPUT_PACKED && ENDS != CUT) continue;
+        if (element_exists(number + j, end)) store_output(group, g, number + j, result.element[j]);
     }
 }
 
@@ -133,11 +160,11 @@ __device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& norm
 }
 
 // Of the chunk that begins with element `number`, by all lanes of a warp; elements that do not exist add nothing.
-__device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, Index end) {
-    if (ENDS == CUT && __any_sync(ALL_LANES, number + CHUNK > end)) {
+template <typename End> __device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, End end) {
+    if (!ALL_EXIST<End> && ENDS == CUT && __any_sync(ALL_LANES, !element_exists(number + CHUNK - 1, end))) {
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            if (number + j >= end) chunk.element[j] = shift.element;
+            if (!element_exists(number + j, end)) chunk.element[j] = shift.element;
         }
     }
     const Sums sums = sum_of(chunk, shift.value);
@@ -145,7 +172,8 @@ __device__ Sums sum_of_existing(Chunk chunk, const Shift& shift, Index number, I
 }
 
 // Chunks of groups of many runs, grain by grain. What does not exist of an input may be anything.
-__device__ void load_grains(const Arrays& group, const Geometry& g, Index number, Index end, Chunk& chunk) {
+template <typename End>
+__device__ void load_grains(const Arrays& group, const Geometry& g, Index number, End end, Chunk& chunk) {
     using Grain = Pack<Input, INPUT_GRAIN>;
 #pragma unroll
     for (int j = 0; j < CHUNK; j += INPUT_GRAIN) {
@@ -156,7 +184,8 @@ __device__ void load_grains(const Arrays& group, const Geometry& g, Index number
     }
 }
 
-__device__ void store_grains(const Arrays& group, const Geometry& g, Index number, Index end, const Result& result) {
+template <typename End>
+__device__ void store_grains(const Arrays& group, const Geometry& g, Index number, End end, const Result& result) {
     using Grain = Pack<Output, OUTPUT_GRAIN>;
 #pragma unroll
     for (int j = 0; j < CHUNK; j += OUTPUT_GRAIN) {
@@ -172,7 +201,7 @@ __device__ void store_grains(const Arrays& group, const Geometry& g, Index numbe
 // pieces from shared memory, halves that begin at words 0.533 and 0.561.
 constexpr bool STORED_IN_WORDS = OUTPUT_STEP >= 4 && sizeof(Result) % 8 == 0;
 
-__device__ void store_words(char* group, Index number, Index end, const Result& result) {
+template <typename End> __device__ void store_words(char* group, Index number, End end, const Result& result) {
     constexpr int SIZE = sizeof(Output), STEP = STORED_IN_WORDS ? OUTPUT_STEP : SIZE;
     store_part<STEP>(group + number * SIZE, existing_bytes<Output, CHUNK>(number, end), result.element);
 }
@@ -213,8 +242,12 @@ template <int ARRAY> struct Walk {
     }
 };
 
+__device__ int existing_of_row(Index, Beyond) { return ROW; }
+__device__ int existing_of_row(Index first, Index end) { return up_to(end - first, ROW); }
+
 // The row that begins with element `first`, by all lanes of a warp.
-__device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, Index end,
+template <typename End>
+__device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, End end,
                           Result& result) {
     if constexpr (OUTPUT_PACKED) {
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
@@ -225,7 +258,7 @@ __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry
         __syncwarp();
         *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
         __syncwarp();
-        store_run<ROW>(group.output + first * SIZE, buffer.output, up_to(end - first, ROW));
+        store_run<ROW>(group.output + first * SIZE, buffer.output, existing_of_row(first, end));
     } else if constexpr (OUTPUT_GRAIN > 1) {
         store_grains(group, g, first + lane_index() * CHUNK, end, result);
     } else {

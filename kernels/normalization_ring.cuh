@@ -54,6 +54,8 @@ struct Unit {
     int visit;    // the how manieth of the block
     int count;    // elements along the group, which may be none in the last piece
     Index begin;  // the first of them
+
+    __device__ Index end() const { return begin + count; }
 };
 
 struct Stage {

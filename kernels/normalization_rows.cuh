@@ -16,18 +16,22 @@ constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES
 constexpr bool GATHERED = !INPUT_PACKED && INPUT_STEP == 0 && INPUT_GRAIN == 1 && !BY_CHUNKS;
 
 // A chunk of a group that is packed or one run; what does not exist may be anything.
-__device__ void load_dense(const char* group, const Geometry& g, Index number, Index end, Chunk& chunk) {
+template <typename End>
+__device__ void load_dense(const char* group, const Geometry& g, Index number, End end, Chunk& chunk) {
+    constexpr int SIZE = sizeof(Input), STEP = INPUT_STEP < SIZE ? SIZE : INPUT_STEP;  // SIZE where nobody calls it
     if constexpr (INPUT_PACKED) {
         load_chunk<OF_INPUT, true, true>(group, g, number, end, chunk);
+    } else if constexpr (IsSame<End, Beyond>::value && SIZE > 1) {
+        chunk = load_amid<Chunk, STEP>(group + number * SIZE, number == 0);
     } else {
-        constexpr int SIZE = sizeof(Input), STEP = INPUT_STEP < SIZE ? SIZE : INPUT_STEP;  // SIZE where nobody calls it
         const int nbytes = existing_bytes<Input, CHUNK>(number, end);
         if constexpr (SIZE > 1) chunk = load_run<Chunk, STEP, GRAIN * SIZE>(group + number * SIZE, nbytes);
     }
 }
 
 // The chunk that begins with element `number`; what does not exist may be anything.
-__device__ void load_from_runs(const Arrays& group, const Geometry& g, Index number, Index end, Chunk& chunk) {
+template <typename End>
+__device__ void load_from_runs(const Arrays& group, const Geometry& g, Index number, End end, Chunk& chunk) {
     constexpr int INNER = REDUCED_RANK - 1, SIZE = sizeof(Input);
     const Index run = g.reduced.size[INNER], number_of_run = g.reduced.quotient(number, INNER);
     const Index place = number - number_of_run * run, step = g.reduced.stride[OF_INPUT][0];
@@ -36,7 +40,7 @@ __device__ void load_from_runs(const Arrays& group, const Geometry& g, Index num
     const char* const beyond = here + (step - run * SIZE);  // as seen from the next run
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) {
-        const bool exists = ENDS != CUT || number + j < end;
+        const bool exists = ENDS != CUT || element_exists(number + j, end);
         const char* from = (j < run - place ? here : beyond) + j * SIZE;
         chunk.element[j] = load_element<Input, INPUT_ALIGNED>(exists ? from : group.input);
     }
@@ -44,7 +48,8 @@ __device__ void load_from_runs(const Arrays& group, const Geometry& g, Index num
 
 // The row that begins with element `first`, by all lanes of a warp; what does not exist may be anything. If GATHERED,
 // the chunks hold every 32nd element, until they are gathered.
-__device__ void load_row(const Arrays& group, const Geometry& g, Index first, Index end, Chunk& chunk) {
+template <typename End>
+__device__ void load_row(const Arrays& group, const Geometry& g, Index first, End end, Chunk& chunk) {
     const Index number = first + lane_index() * CHUNK;
     if constexpr (INPUT_PACKED || INPUT_STEP > 0) {
         load_dense(group.input, g, number, end, chunk);

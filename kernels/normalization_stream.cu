@@ -419,7 +419,7 @@ struct RowOperands {
     const char* bias = nullptr;
     Index first = -1;
 
-    __device__ void load(const Work& work, const Arrays& group, Index number, Index end) {
+    template <typename End> __device__ void load(const Work& work, const Arrays& group, Index number, End end) {
         if (number == first && group.scale == scale && group.bias == bias) return;
         first = number, scale = group.scale, bias = group.bias;
 #pragma unroll
@@ -448,7 +448,7 @@ struct KeptOperands {
 #pragma unroll
             for (int k = 0; k < ROUNDS; k++) {
                 RowOperands loaded;
-                loaded.load(work, group, unit.begin + begin + k * OF_ROUND, unit.begin + unit.count);
+                loaded.load(work, group, unit.begin + begin + k * OF_ROUND, unit.end());
 #pragma unroll
                 for (int r = 0; r < AT_ONCE; r++) row[i][k][r] = loaded.row[r];
             }
@@ -489,8 +489,10 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
             char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, row + lane_index() * CHUNK);
             if (OPERANDS_AGAIN) store_streaming(reinterpret_cast<Result*>(to), result);
             else *reinterpret_cast<Result*>(to) = result;
+        } else if constexpr (WHOLE) {
+            store_row(buffer, group, work.g, row, Beyond{}, result);
         } else {
-            store_row(buffer, group, work.g, row, unit.begin + unit.count, result);
+            store_row(buffer, group, work.g, row, unit.end(), result);
         }
     }
 }
@@ -557,7 +559,8 @@ __device__ void normalize_unit(const Work& work, RowBuffer& buffer, const TurnOf
     for (int k = 0; k < ROUNDS; k++) {
         const int first = begin + k * OF_ROUND;
         if (i >= PIECE - OPERANDS_KEPT) kept.give(i, k, operands);
-        else operands.load(work, group, unit.begin + first, unit.begin + unit.count);
+        else if (ENDS == CUT && unit.count == UNIT) operands.load(work, group, unit.begin + first, Beyond{});
+        else operands.load(work, group, unit.begin + first, unit.end());
         if (k == 0) known.ready.wait(use_of(turn.number));
         const Normal normal = known.normal;
         Rows rows;

@@ -5,8 +5,9 @@
 #include "warp.cuh"
 
 // Words at any address, from those that they lie in. No branch, which would hold up the loads of the next operand until
-// these are there: where the address is that of a word, the last one is loaded twice and not used.
-template <typename V> __device__ V load_shifted(const char* from) {
+// these are there: where the address is that of a word, the last one is loaded twice and not used. Before halves that
+// lead, as they may if MAY_LEAD, nothing is ours: then half of the first word is loaded.
+template <typename V, bool MAY_LEAD = false> __device__ V load_shifted(const char* from, bool leads = false) {
     constexpr int COUNT = sizeof(V) / 4;
     union Words {
         V values;
@@ -17,7 +18,12 @@ template <typename V> __device__ V load_shifted(const char* from) {
     const unsigned* word = reinterpret_cast<const unsigned*>(from - within);
     unsigned loaded[COUNT + 1];
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) loaded[i] = word[i];
+    for (int i = MAY_LEAD; i < COUNT; i++) loaded[i] = word[i];
+    if constexpr (MAY_LEAD) {
+        const bool half = leads && within > 0;
+        loaded[0] = load_before<unsigned, 0, EVICT_NORMALLY>(from - within, 0, half ? 0 : 4);
+        loaded[0] |= load_last_half<0>(from, half ? 2 : 0) << 16;
+    }
     loaded[COUNT] = word[within == 0 ? COUNT - 1 : COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], within * 8);
@@ -77,6 +83,28 @@ __device__ V load_run(const char* from, int nbytes) {
         for (int i = 0; i < COUNT; i++) result.word[i] = __funnelshift_r(loaded[i], loaded[i + 1], within * 8);
     }
     return result.v;
+}
+
+// V at a multiple of STEP bytes or, if that is less, of its size. What lies behind is ours too, and what lies before
+// unless it leads.
+template <typename V, int STEP> __device__ V load_amid(const char* from, bool leads) {
+    constexpr int SIZE = static_cast<int>(sizeof(V)), AT_ONCE = STEP < 16 ? STEP : 16, WORDS = AT_ONCE / 4;
+    static_assert(SIZE % AT_ONCE == 0, "");
+    if constexpr (AT_ONCE < 4) {
+        return load_shifted<V, true>(from, leads);
+    } else {
+        using Words = typename WordsOf<AT_ONCE>::type;
+        union Loaded {
+            V v;
+            unsigned word[SIZE / 4];
+            __device__ Loaded() {}
+        } result;
+#pragma unroll
+        for (int i = 0; i < SIZE / AT_ONCE; i++) {
+            *reinterpret_cast<Words*>(result.word + i * WORDS) = reinterpret_cast<const Words*>(from)[i];
+        }
+        return result.v;
+    }
 }
 
 // The first `nbytes` of some elements, to a multiple of STEP bytes.

@@ -654,6 +654,16 @@ SMALL_GROUPS = [
     normalization("groups of halves that begin at words", (11, 302), np.float16, (1,)),
     normalization("groups of halves that begin at pairs of words", (5, 1300), np.float16, (1,), out="same"),
     normalization("groups of odd halves in padded rows", (6, 1025), np.float16, (1,), "padded lines", "padded lines"),
+    normalization("groups of odd halves of four warps in place", (4, 1601), np.float16, (1,), out="same"),
+    normalization(
+        "groups of halves offset by one", (5, 1024), np.float16, (1,), "offset by an element", "offset by an element"
+    ),
+    normalization("groups of halves of a warp each", (60, 1104), np.float16, (1,), device=TINY_GPU),
+    normalization("groups of halves of five warps", (2, 5000), np.float16, (1,)),
+    normalization("groups of odd halves of nine warps", (2, 8201), np.float16, (1,), out="same"),
+    normalization("groups of odd floats of sixteen rows a warp", (2, 8301), np.float32, (1,)),
+    scaled("groups of odd floats of many rows, scaled", (2, 12_301), (1,), (12_301,)),
+    scaled("groups of three rows, scaled", (90, 333), (1,), (333,), TINY_GPU),
     normalization("groups of floats offset by one", (6, 260), np.float32, (1,), "offset by an element", "contiguous"),
     normalization("groups of doubles offset by one", (6, 260), np.float64, (1,), "contiguous", "offset by an element"),
     normalization("groups over two axes", (4, 6, 51), np.float32, (0, 2)),

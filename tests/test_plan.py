@@ -848,6 +848,55 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shape", "warps", "rows"),
+    [
+        ("float16", (52_428, 1280), 1, 8),
+        ("float16", (37_449, 1792), 1, 8),
+        ("float16", (2048, 1280), 3, 2),  # few
+        ("float16", (13_107, 5120), 5, 4),
+        ("float16", (9362, 7168), 4, 8),
+        ("float16", (7281, 9216), 9, 4),
+        ("float16", (56_252, 1193), 3, 2),
+        ("float16", (16_380, 4097), 9, 2),
+        ("float16", (8191, 8193), 9, 4),
+        ("float16", (4095, 16_385), 9, 8),
+        ("float32", (100_764, 333), 1, 4),
+        ("float32", (2048, 320), 1, 4),  # few: a short group
+        ("float32", (4681, 7168), 7, 8),
+        ("float32", (65_536, 4096), 8, 4),
+        ("float32", (3727, 9001), 9, 8),
+        ("float32", (2236, 15_001), 8, 16),
+        ("float32", (2236, 15_000), 15, 8),
+    ],
+)
+def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows):
+    array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
+    arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
+    found = constants(make_plan(Normalization((1,)), arrays))
+    assert (found["WARPS"], found["ROWS"]) == (str(warps), str(rows))
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "dtype", "splits"),
+    [
+        (Normalization((1,)), (100, 1000), "float32", "1"),
+        (Normalization((1,)), (100, 1001), "float16", "1"),
+        (Normalization((1,)), (100, 200), "float32", "0"),  # of one warp
+        (Normalization((1,), activation=Activation("gelu", ())), (100, 1001), "float32", "0"),
+        (Normalization((0, 2)), (100, 3, 11), "float32", "0"),
+        (Moments((1,)), (100, 1000), "float32", "0"),
+        (Moments((1,)), (100, 1001), "float32", "1"),
+        (Moments((1,)), (3, 1_000_000), "float32", "0"),
+        (Moments((1,)), (3, 1_000_001), "float32", "1"),
+    ],
+)
+def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
+    of_groups = layout((shape[0], 1), dtype)
+    rest = {"mean": of_groups, "variance": of_groups} if isinstance(spec, Moments) else {"output": layout(shape, dtype)}
+    assert constants(make_plan(spec, {"input": layout(shape, dtype), **rest}))["SPLITS"] == splits
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "grain"),
     [
         ((1024, 512, 14, 14), "float16", 4),
