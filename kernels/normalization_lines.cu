@@ -247,15 +247,23 @@ constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
 constexpr int BEHIND = !INPUT_PACKED && INPUT_STEP == 2 ? 1 : 0;
 
 // Whether all elements are known to exist that this warp asks for in a tile, from `begin` on and its share: in all
-// warps of a group but the last, if they have code of their own.
+// warps of a group but the last, if these PART and have code of their own.
+constexpr bool ALL_ARE_WHOLE = ENDS == WHOLE && BEHIND == 0, PART = SPLITS && !ALL_ARE_WHOLE;
+
 __device__ bool warp_is_whole(const Geometry& g, Index begin) {
-    if (ENDS == WHOLE && BEHIND == 0) return true;
-    return SPLITS && begin + (warp_index() + 1) * ROWS * ROW + BEHIND <= g.length;
+    return ALL_ARE_WHOLE || (PART && begin + (warp_index() + 1) * ROWS * ROW + BEHIND <= g.length);
+}
+
+// The barrier of all warps of a block. Those that part meet at several places of the code, where they have to be
+// counted.
+__device__ void meet() {
+    if constexpr (PART) sync_warps<1, WARPS>();
+    else __syncthreads();
 }
 
 // What the end is to others. A warp of its own for many rows had better load none that does not exist: 52428 groups of
 // 1280 bfloat16s take an H200 81 us so, and 87 with chunks in their place. Nor do moments gain by that.
-constexpr bool CLAMPS = HAS_OUTPUT && ENDS != CUT && (SPLITS || (WARPS == 1 && ROWS <= 4));
+constexpr bool CLAMPS = HAS_OUTPUT && ENDS != CUT && (PART || (WARPS == 1 && ROWS <= 4));
 using OtherEnd = Select<CLAMPS, Clamped, Index>::type;
 
 // The first element of row r of this warp, in its tile.
@@ -337,7 +345,7 @@ __device__ Sums block_sum(WarpHalves& warp_halves, Half half) {
     constexpr int AT_ONCE = OPERANDS_EARLY && WIDTH >= 4 ? 4 : 1;
     const int first = lane_index() % (WIDTH / AT_ONCE) * AT_ONCE;
     if (lane_index() < 2) warp_halves[threadIdx.x / LANES][lane_index()] = half;
-    __syncthreads();
+    meet();
     Sums neighbours[AT_ONCE];
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++) {

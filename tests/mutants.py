@@ -146,7 +146,7 @@ MUTANTS = [
            "if constexpr ([-ALIGNED-]{+true+}) {\n        return"),
     # Normalization of lines and columns
     Mutant("warp sums read at once", "normalization_lines.cu", "groups of four warps", ALL,
-           "= half;[-\n    __syncthreads();-]\n    Sums neighbours"),
+           "= half;[-\n    meet();-]\n    Sums neighbours"),
     Mutant("output stored before all is read", "normalization_lines.cu", "groups in place", ALL,
            "rows.store(buffer, group, g, Normalizer<Compute>::of("
            "[-moments-]{+moments_of(sums, Shift(load_input(group, g, 0)).value, p)+}, p)"),
@@ -412,12 +412,12 @@ MUTANTS = [
     Mutant("elements behind a group added up", "normalization_chunks.cuh", "groups of odd halves", ALL,
            "!element_exists(number + CHUNK - 1{+ - ROW+}, end))) {"),
     Mutant("warp with the end of a group taken for whole", "normalization_lines.cu", "groups of five warps", CHECKING,
-           "return SPLITS && begin + [-(-]warp_index()[- + 1)-] * ROWS * ROW + BEHIND <= g.length;"),
+           "(PART && begin + [-(-]warp_index()[- + 1)-] * ROWS * ROW + BEHIND <= g.length)"),
     Mutant("chunks loaded that do not exist", "normalization_chunks.cuh", "groups of five warps", CHECKING,
            "const Index existing = [-element_exists(number, end) ? -]number[- : 0-];"),
     Mutant("word loaded with half of the next group", "normalization_lines.cu", "groups of halves offset by one",
            CHECKING,
-           "* ROWS * ROW[- + BEHIND-] <= g.length;"),
+           "* ROWS * ROW[- + BEHIND-] <= g.length);"),
     Mutant("word loaded with half of the group before", "runs.cuh", "groups of odd halves of four warps in place",
            CHECKING,
            "const bool half = [-leads && within > 0-]{+false+};"),
