@@ -877,6 +877,23 @@ def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shape", "resident"),
+    [
+        ("float16", (52_428, 1280), 24),  # 80 registers
+        ("float16", (13_107, 5120), 8),  # 48
+        ("float16", (16_380, 4097), 4),
+        ("float16", (9362, 7168), 6),
+        ("float32", (4681, 7168), 3),
+        ("float32", (2236, 15_001), 2),  # 128
+    ],
+)
+def test_blocks_that_share_a_multiprocessor_leave_registers(dtype, shape, resident):
+    array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
+    arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
+    assert constants(make_plan(Normalization((1,)), arrays))["RESIDENT"] == str(resident)
+
+
+@pytest.mark.parametrize(
     ("spec", "shape", "dtype", "splits"),
     [
         (Normalization((1,)), (100, 1000), "float32", "1"),

@@ -64,7 +64,7 @@ MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 _FEW_ROWS, _MANY_ROWS = 16, 256
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments alone, and
-#: for long runs of halves of which a warp holds 4 rows; 64 usually; 80 for more rows and whole groups in a warp, of
+#: for long runs of halves of which a warp holds few rows; 64 usually; 80 for more rows and whole groups in a warp, of
 #: float32 or that begin anywhere; 128 for what is computed in double and for most.
 _THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1344, 1024, 768, 512
 _LEAST_ROWS_OF_48 = 16
@@ -168,7 +168,7 @@ def _plan_shared(groups: Groups, spec: Normalization, rows: int, most_warps: int
     threads = _THREADS_OF_64
     if of_warp == MOST_ROWS:
         threads = _THREADS_OF_128
-    elif _is_of_halves(groups) and of_warp == 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
+    elif _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         threads = _THREADS_OF_48
     elif (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE):
         threads = _THREADS_OF_80
