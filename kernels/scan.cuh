@@ -150,6 +150,11 @@ __device__ void store_initial(const Line& line, const Geometry& g) {
     if (INITIAL) store(line, g, 0, convert<Value>(Operation::template first<Accumulator>()));
 }
 
+// Of `count` outputs from element `first` of the line on, the number of the one that comes first in memory.
+__device__ Index lowest_output(const Line& line, Index first, int count) {
+    return REVERSE ? line.length - first - count : first + INITIAL;
+}
+
 // The number in memory of the first element of a dense chunk, in either direction.
 __device__ Index chunk_start(Index number, Index length) { return REVERSE ? length - number - CHUNK : number; }
 

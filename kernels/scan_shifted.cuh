@@ -108,6 +108,6 @@ __device__ void store_shifted(RowBuffer& buffer, const Line& line, Index first, 
     __syncwarp();
     store_packed(reinterpret_cast<char*>(row + place * CHUNK), result);
     __syncwarp();
-    const Index start = REVERSE ? line.length - first - left : first + INITIAL;
-    store_run<ROW>(line.output + start * SIZE_OUT, row + (REVERSE ? ROW - left : 0), left);
+    char* const to = line.output + lowest_output(line, first, left) * SIZE_OUT;
+    store_run<ROW>(to, row + (REVERSE ? ROW - left : 0), left);
 }

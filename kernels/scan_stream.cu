@@ -409,9 +409,8 @@ struct SpreadRows {
 
     // Small ones in pieces of 16 bytes.
     __device__ void store_in_runs(const Line& line, Index first, int left) {
-        const Index begin = REVERSE ? line.length - first - left : first + INITIAL;
-        store_run<CHUNKS * CHUNK>(line.output + begin * SIZE_OUT, outputs() + (REVERSE ? CHUNKS * CHUNK - left : 0),
-                                  left);
+        char* const to = line.output + lowest_output(line, first, left) * SIZE_OUT;
+        store_run<CHUNKS * CHUNK>(to, outputs() + (REVERSE ? CHUNKS * CHUNK - left : 0), left);
     }
 
     // How many lanes have nothing to store at first, so that from then on all of them store between two multiples of
@@ -428,7 +427,7 @@ struct SpreadRows {
     // this, and 0.410 ms by elements.
     __device__ void store_pieces(const Line& line, Index first) {
         constexpr int PIECE = 16 / SIZE_OUT;
-        char* to = line.output + (REVERSE ? line.length - first - ROW : first) * SIZE_OUT;
+        char* to = line.output + lowest_output(line, first, ROW) * SIZE_OUT;
 #pragma unroll
         for (int k = 0; k < ROW; k += LANES * PIECE) {
             const int i = k + lane_index() * PIECE;

@@ -38,6 +38,7 @@ NORMALIZATIONS: dict[str, tuple[tuple[int, ...], Axes]] = {
     "clusters": ((5003, 128), 0),
     "strips": ((9001, 128), 0),
     "lines of a group": ((37, 5001), 1),
+    "lines of longer groups": ((9, 13_001), 1),
     "groups read twice": ((200_001, 3), 0),
 }
 CALLS = (*SCANS, *NORMALIZATIONS)
