@@ -16,7 +16,7 @@ from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES, LIBRARY, Case
 
-from cudml.plan.normalization import LINE_ROWS, MOST_ROWS
+from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan
 from cudml.plan.scan_lines import LINE_SHARES
 from cudml.plan.scan_linked import LINKED_SHARES

@@ -67,7 +67,9 @@ _SHIFT_BYTES, _BATCHES_BYTES = 16, 8 * 16
 
 
 def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
-    """The launch for groups whose elements lie side by side; None where the GPU cannot hold one."""
+    """The launch for groups whose elements lie side by side; None where the GPU cannot hold one, or for moments."""
+    if not groups.has("output"):
+        return None
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
     able = device.compute_capability >= (9, 0)
