@@ -246,8 +246,8 @@ constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
 // Halves that begin anywhere are loaded by words, the last of which holds another one.
 constexpr int BEHIND = !INPUT_PACKED && INPUT_STEP == 2 ? 1 : 0;
 
-// Whether all elements are known to exist that this warp asks for in a tile, from `begin` on and its share: in all
-// warps of a group but the last, if these PART and have code of their own.
+// Whether all elements are known to exist that this warp asks for in a tile that begins at `begin`. If warps PART those
+// of which that is known have code of their own.
 constexpr bool ALL_ARE_WHOLE = ENDS == WHOLE && BEHIND == 0, PART = SPLITS && !ALL_ARE_WHOLE;
 
 __device__ bool warp_is_whole(const Geometry& g, Index begin) {
@@ -261,8 +261,8 @@ __device__ void meet() {
     else __syncthreads();
 }
 
-// What the end is to others. A warp of its own for many rows had better load none that does not exist: 52428 groups of
-// 1280 bfloat16s take an H200 81 us so, and 87 with chunks in their place. Nor do moments gain by that.
+// What the end is to the other warps. A warp of its own for many rows had better load none that does not exist: 52428
+// groups of 1280 bfloat16s take an H200 81 us so, and 87 with chunks in their place. Nor do moments gain by that.
 constexpr bool CLAMPS = HAS_OUTPUT && ENDS != CUT && (PART || (WARPS == 1 && ROWS <= 4));
 using OtherEnd = Select<CLAMPS, Clamped, Index>::type;
 

@@ -5,8 +5,8 @@
 #include "warp.cuh"
 
 // Words at any address, from those that they lie in. No branch, which would hold up the loads of the next operand until
-// these are there: where the address is that of a word, the last one is loaded twice and not used. Before halves that
-// lead, as they may if MAY_LEAD, nothing is ours: then half of the first word is loaded.
+// these are there: where the address is that of a word, the last one is loaded twice and not used. MAY_LEAD: of halves,
+// where those that lead may begin in the middle of a word whose first half is not ours, and is not loaded.
 template <typename V, bool MAY_LEAD = false> __device__ V load_shifted(const char* from, bool leads = false) {
     constexpr int COUNT = sizeof(V) / 4;
     union Words {

@@ -860,6 +860,9 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
         ("float16", (16_380, 4097), 9, 2),
         ("float16", (8191, 8193), 9, 4),
         ("float16", (4095, 16_385), 9, 8),
+        ("int16", (8191, 8193), 5, 8),  # computed in double
+        ("int16", (13_107, 5120), 3, 8),
+        ("int32", (4681, 7168), 14, 4),
         ("float32", (100_764, 333), 1, 4),
         ("float32", (2048, 320), 1, 4),  # few: a short group
         ("float32", (4681, 7168), 7, 8),

@@ -23,8 +23,8 @@ _WARPS_OF_SHORT_GROUPS = 2
 _SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows: as were the fastest on an
-#: H200 for float32 with an output, and for moments alone and doubles. (4681, 7168) floats take 69 us by 8 rows, and 72
-#: by 4.
+#: H200 for float32 with an output, and for moments alone and what is computed in double. (4681, 7168) floats take 69 us
+#: by 8 rows, and 72 by 4.
 LINE_ROWS = ((4, 1), (8, 2), (32, 4), (128, 8))
 _OTHER_LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
 
@@ -32,7 +32,7 @@ _OTHER_LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
 #: With gelu, which takes long, a warp that holds more hides more. So does one of halves, but should hold few rows that
-#: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8.
+#: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and 92.
 _LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
 _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 
@@ -40,14 +40,15 @@ _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 #: 149 by 8.
 _LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (10, 2), (16, 4), (32, 2), (64, 4), (128, 8))
 
-#: Groups of many: warps hold more rows than 2 of these, unless that leaves them unequal shares.
+#: Warps hold at least so many rows of groups of many, except of so many rows as three warps share evenly, and of halves
+#: that begin anywhere.
 _LEAST_OF_MANY, _ROWS_OF_THREE_WARPS = 4, (5, 6)
 
 #: And a warp of its own for halves of so many rows, of which it loads those that there are: (52428, 1280) bfloat16s
 #: take 81 us so, and 93 by three warps.
 _ROWS_OF_ONE_WARP, _OF_ONE_WARP = (5, 6, 7), 8
 
-#: And for floats of so many rows, each element of which has its own scale and bias: (100764, 333) take 91 us so, and
+#: And for float32 of so many rows, each element of which has its own scale and bias: (100764, 333) take 91 us so, and
 #: 101 where all 4 rows of a short group are worked on.
 _ROWS_OF_PART = 3
 
@@ -59,9 +60,9 @@ MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 #: so many that it is memory alone that counts.
 _FEW_ROWS, _MANY_ROWS = 16, 256
 
-#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments alone, and
-#: for long runs of halves of which a warp holds few rows; 64 usually; 80 for more rows and whole groups in a warp, of
-#: float32 or that begin anywhere; 128 for what is computed in double and for most.
+#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
+#: warps, and for long runs of halves of which a warp holds few rows; 64 usually; 80 for more rows and whole groups in a
+#: warp, of float32 or that begin anywhere; 128 for what is computed in double and for most.
 _THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1344, 1024, 768, 512
 _LEAST_ROWS_OF_48 = 16
 
@@ -89,7 +90,7 @@ _STATIC_BYTES = 40_000
 
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
-    """A group or several for each warp; None where groups are longer."""
+    """A group or several for each warp; None where groups are longer, or better have a warp that leaves rows out."""
     chunks, rows = _chunks(groups), _rows(groups)
     few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
     in_part = few or groups.source.dtype.itemsize == 2 or _are_parts_of_rows(groups, rows, device)
@@ -190,7 +191,7 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     if many and halves and packed and rows in _ROWS_OF_ONE_WARP:
         return _OF_ONE_WARP
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
-    is_shifted = halves and not packed and groups.has("output") and rows > _LEAST_OF_MANY
+    is_shifted = _line_rows(groups, spec) is _LINE_ROWS_OF_SHIFTED_HALVES and rows > _LINE_ROWS_OF_SHIFTED_HALVES[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else 1
     table = _line_rows(groups, spec)
     fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
@@ -212,13 +213,15 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
-    if _is_of_halves(groups):
-        return _LINE_ROWS_OF_HALVES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_HALVES
+    if _is_of_halves(groups) and groups.packed("input"):
+        return _LINE_ROWS_OF_HALVES
+    if _is_of_halves(groups) and not _is_gelu(spec):
+        return _LINE_ROWS_OF_SHIFTED_HALVES
     if groups.source.dtype.itemsize == 2 or _is_gelu(spec):
         return _LINE_ROWS_OF_GELU
     if in_runs:
         return _LINE_ROWS_OF_RUNS
-    return LINE_ROWS if groups.source.dtype.itemsize == 4 else _OTHER_LINE_ROWS
+    return _OTHER_LINE_ROWS if groups.is_double else LINE_ROWS
 
 
 def _are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
@@ -227,15 +230,17 @@ def _are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
 
 
 def _is_of_halves(groups: Groups) -> bool:
-    """Whether a group is a run of halves."""
+    """Whether a group is a run of halves, which are not computed in double."""
     dense = groups.packed("input") or groups.step_of_runs("input") > 0
-    return groups.source.dtype.itemsize == 2 and len(groups.reduced.sizes) == 1 and dense
+    of_halves = groups.source.dtype.itemsize == 2 and not groups.is_double
+    return of_halves and len(groups.reduced.sizes) == 1 and dense
 
 
 def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:
-    """Whether a warp had better load the rows of a group one by one, floats of one run."""
+    """Whether a warp of its own is faster for a group of one run, as it leaves out a row that does not exist."""
     own = groups.has("output") and groups.has_own_operands and len(groups.reduced.sizes) == 1
-    return rows == _ROWS_OF_PART and own and groups.source.dtype.itemsize == 4 and _are_many(groups, rows, device)
+    is_single = groups.source.dtype.itemsize == 4 and not groups.is_double
+    return rows == _ROWS_OF_PART and own and is_single and _are_many(groups, rows, device)
 
 
 def _are_faster_apart(groups: Groups, spec: Normalization) -> bool:
@@ -293,7 +298,7 @@ def _resident(groups: Groups, device: DeviceProperties, threads: int, block: int
     """Blocks that shall fit a multiprocessor, `threads` threads in all for the usual normalization."""
     if groups.is_double:
         threads = _THREADS_OF_128
-    elif not groups.has("output") and block > LANES:
+    elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
         threads = _THREADS_OF_48
     most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
     return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))
