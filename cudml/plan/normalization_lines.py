@@ -185,15 +185,14 @@ def _most_warps(groups: Groups) -> int:
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
     """Of a group of so many rows."""
-    halves, packed, many = _is_of_halves(groups), groups.packed("input"), _are_many(groups, rows, device)
+    table, packed, many = _line_rows(groups, spec), groups.packed("input"), _are_many(groups, rows, device)
     if _holds_most(groups, rows):
         return MOST_ROWS
-    if many and halves and packed and rows in _ROWS_OF_ONE_WARP:
+    if many and packed and _is_of_halves(groups) and rows in _ROWS_OF_ONE_WARP:
         return _OF_ONE_WARP
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
-    is_shifted = _line_rows(groups, spec) is _LINE_ROWS_OF_SHIFTED_HALVES and rows > _LINE_ROWS_OF_SHIFTED_HALVES[0][0]
+    is_shifted = table is _LINE_ROWS_OF_SHIFTED_HALVES and rows > table[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else 1
-    table = _line_rows(groups, spec)
     fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
     return next(of_warp for of_warp in fitting if of_warp >= least)
 
@@ -202,10 +201,9 @@ def _holds_most(groups: Groups, rows: int) -> bool:
     """Whether a warp holds as many rows as it can."""
     if groups.source.dtype.name != "float32" or not groups.has("output") or rows <= _ROWS_OF_LARGE:
         return False
-    is_shifted = groups.step_of_runs("input") > 0 and not groups.packed("input")
     if groups.has_own_operands:
-        return is_shifted and rows > _ROWS_OF_LARGE_SHIFTED
-    return is_shifted or groups.length % groups.chunk == 0
+        return _is_shifted(groups) and rows > _ROWS_OF_LARGE_SHIFTED
+    return _is_shifted(groups) or groups.length % groups.chunk == 0
 
 
 def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ...]:
@@ -231,9 +229,13 @@ def _are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
 
 def _is_of_halves(groups: Groups) -> bool:
     """Whether a group is a run of halves, which are not computed in double."""
-    dense = groups.packed("input") or groups.step_of_runs("input") > 0
     of_halves = groups.source.dtype.itemsize == 2 and not groups.is_double
-    return of_halves and len(groups.reduced.sizes) == 1 and dense
+    return of_halves and len(groups.reduced.sizes) == 1 and groups.step_of_runs("input") > 0
+
+
+def _is_shifted(groups: Groups) -> bool:
+    """Whether a group is a run that begins anywhere."""
+    return groups.step_of_runs("input") > 0 and not groups.packed("input")
 
 
 def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:
@@ -248,7 +250,7 @@ def _are_faster_apart(groups: Groups, spec: Normalization) -> bool:
     groups are not, (3979, 8432) floats take 37 us so, and 33 otherwise; nor is gelu, of which there is much code."""
     if len(groups.reduced.sizes) > 1 or _is_gelu(spec):
         return False
-    return groups.step_of_runs("input") > 0 and (groups.has("output") or not groups.packed("input"))
+    return groups.step_of_runs("input") > 0 if groups.has("output") else _is_shifted(groups)
 
 
 def _is_gelu(spec: Normalization) -> bool:
