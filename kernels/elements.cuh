@@ -135,6 +135,30 @@ template <typename Items, typename Words> union InWords {
     __device__ InWords() {}
 };
 
+// Items that one of two branches has loaded, in whole words. Where they are not, compilers hold each half in a register
+// of its own from where the branches meet.
+template <typename Items> struct Held {
+    static constexpr int SIZE = static_cast<int>(sizeof(Items)), COUNT = SIZE % 4 == 0 ? SIZE / 4 : 1;
+    struct alignas(alignof(Items)) InWhole {
+        unsigned word[COUNT];
+    };
+    using Words = typename Select<SIZE % 4 == 0, InWhole, Items>::type;
+
+    Words words;
+
+    Held() = default;
+    __device__ Held(const Items& items) {
+        InWords<Items, Words> given;
+        given.items = items;
+        words = given.words;
+    }
+    __device__ operator Items() const {
+        InWords<Items, Words> taken;
+        taken.words = words;
+        return taken.items;
+    }
+};
+
 // Hints are given for whole words, 8 or 16 bytes of them.
 template <Eviction HOW, typename Items> __device__ Items load_items(const char* from) {
     if constexpr (HOW == EVICT_FIRST && sizeof(Items) == sizeof(uint4)) {

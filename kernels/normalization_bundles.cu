@@ -62,16 +62,23 @@ constexpr int ROWS = 4, CHUNKS_OF_LANE = 2;
 constexpr int ACROSS = COLUMNS ? BUNDLE / CHUNK : 1, SHARING = LANES / ACROSS;  // lanes beside each other, and below
 constexpr int UNIT = COLUMNS ? SHARING * CHUNKS_OF_LANE : ROWS * LANES, SETS = COLUMNS ? 1 : BUNDLE;
 
+// Elements that lie side by side from every multiple of their number on.
+constexpr int GRAIN = RUN % CHUNK == 0 ? CHUNK : RUN % 4 == 0 && CHUNK > 4 ? 4 : RUN % 2 == 0 && CHUNK > 2 ? 2 : 1;
+
 // The chunk of a group that begins with element `number`; behind the end it is the shift.
 __device__ Chunk chunk_of(const Input* group, int number, int length, const Shift& shift) {
+    using Grain = Pack<Input, GRAIN>;
     const int run = number / RUN, left = RUN - (number - run * RUN), place = number + run * (PIECE - RUN);
     Chunk chunk;
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
+    for (int j = 0; j < CHUNK; j += GRAIN) {
         int at = place + j;
         if constexpr (RUN >= CHUNK) at += j < left ? 0 : PIECE - RUN;
         else at += ((number + j) / RUN - run) * (PIECE - RUN);
-        chunk.element[j] = WHOLE || number + j < length ? group[at] : shift.element;
+        const bool exists = WHOLE || number + j < length;
+        const Grain grain = *reinterpret_cast<const Grain*>(group + (exists ? at : 0));
+#pragma unroll
+        for (int k = 0; k < GRAIN; k++) chunk.element[j + k] = exists ? grain.element[k] : shift.element;
     }
     return chunk;
 }

@@ -4,6 +4,7 @@
 //     INPUT_PACKED, OUTPUT_PACKED, SCALE_PACKED, BIAS_PACKED   whole chunks lie dense and aligned
 //     OUTPUT_STEP     where the output is not packed, but a group's elements lie side by side: bytes, 1 to 8, of which
 //                     every chunk begins at a multiple; else 0
+//     OUTPUT_IN_RUNS  1: warps store runs of halves that are longer than a row one by one, in whole pieces of 16 bytes
 //     GRAIN           elements, a power of two and a chunk at the most, of which every group has a multiple
 //     INPUT_GRAIN, OUTPUT_GRAIN   of many runs: elements, a power of two and a chunk at the most, that lie dense and
 //                     aligned from every multiple of their number on; else 1
@@ -171,13 +172,13 @@ template <typename End> __device__ Sums sum_of_existing(Chunk chunk, const Shift
     return chunk_exists(number, end) ? sums : Sums{};
 }
 
-// Chunks of groups of many runs, grain by grain. What does not exist of an input may be anything.
+// Chunks of groups of many runs, grain by grain. Of an input element `other` is loaded in place of what does not exist.
 template <typename End>
-__device__ void load_grains(const Arrays& group, const Geometry& g, Index number, End end, Chunk& chunk) {
+__device__ void load_grains(const Arrays& group, const Geometry& g, Index number, End end, Chunk& chunk, Index other) {
     using Grain = Pack<Input, INPUT_GRAIN>;
 #pragma unroll
     for (int j = 0; j < CHUNK; j += INPUT_GRAIN) {
-        const Index from = chunk_exists(number + j, end) ? number + j : 0;
+        const Index from = chunk_exists(number + j, end) ? number + j : other;
         const Grain grain = load_items<EVICTION, Grain>(group.input + g.reduced.offsets(from).of[OF_INPUT]);
 #pragma unroll
         for (int k = 0; k < INPUT_GRAIN; k++) chunk.element[j + k] = grain.element[k];
@@ -245,6 +246,21 @@ template <int ARRAY> struct Walk {
 __device__ int existing_of_row(Index, Beyond) { return ROW; }
 __device__ int existing_of_row(Index first, Index end) { return up_to(end - first, ROW); }
 
+// The elements of a row that exist. Runs are longer, so it lies in two at the most, which are stored one after the other
+// by the same code.
+__device__ void store_runs(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, int exist,
+                           const Result& result) {
+    constexpr int INNER = REDUCED_RANK - 1;
+    __syncwarp();
+    *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
+    __syncwarp();
+    const Index left = (g.reduced.quotient(first, INNER) + 1) * g.reduced.size[INNER] - first;
+#pragma unroll 1
+    for (int done = 0, count = up_to(left, exist); done < exist; done += count, count = exist - done) {
+        store_run<ROW>(group.output + g.reduced.offsets(first + done).of[OF_OUTPUT], buffer.output + done, count);
+    }
+}
+
 // The row that begins with element `first`, by all lanes of a warp.
 template <typename End>
 __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, End end,
@@ -259,6 +275,8 @@ __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry
         *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
         __syncwarp();
         store_run<ROW>(group.output + first * SIZE, buffer.output, existing_of_row(first, end));
+    } else if constexpr (OUTPUT_IN_RUNS) {
+        store_runs(buffer, group, g, first, existing_of_row(first, end), result);
     } else if constexpr (OUTPUT_GRAIN > 1) {
         store_grains(group, g, first + lane_index() * CHUNK, end, result);
     } else {

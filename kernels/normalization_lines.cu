@@ -254,17 +254,15 @@ __device__ bool warp_is_whole(const Geometry& g, Index begin) {
     return ALL_ARE_WHOLE || (PART && begin + (warp_index() + 1) * ROWS * ROW + BEHIND <= g.length);
 }
 
-// The barrier of all warps of a block. Those that part meet at several places of the code, where they have to be
-// counted.
-__device__ void meet() {
-    if constexpr (PART) sync_warps<1, WARPS>();
-    else __syncthreads();
-}
-
 // What the end is to the other warps. A warp of its own for many rows had better load none that does not exist: 52428
 // groups of 1280 bfloat16s take an H200 81 us so, and 87 with chunks in their place. Nor do moments gain by that.
 constexpr bool CLAMPS = HAS_OUTPUT && ENDS != CUT && (PART || (WARPS == 1 && ROWS <= 4));
 using OtherEnd = Select<CLAMPS, Clamped, Index>::type;
+
+// Whether addresses are found again for the output. Where they take long compilers would keep them in memory, as they
+// are too many for registers: (16, 512, 33, 33) halves over 0, 2, 3 take an H200 35 us so, and 73 otherwise; (300,
+// 20001) 18 and 22.
+constexpr bool ANEW = GATHERED || (!INPUT_PACKED && sizeof(Input) == 2 && ROWS >= 8);
 
 // The first element of row r of this warp, in its tile.
 __device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES * ROWS + r) * ROW; }
@@ -276,14 +274,17 @@ struct Rows {
     static constexpr int MOST_AT_ONCE = sizeof(Input) == 2 || (sizeof(Input) == 4 && ROWS <= 4) ? 2 : 4;
     static constexpr int AT_ONCE = OPERANDS_EARLY || ROWS < 4 ? ROWS : MOST_AT_ONCE;
 
-    Chunk chunk[ROWS];
-    Operands<CHUNK> operands[AT_ONCE];  // of some rows
+    Select<PART, Held<Chunk>, Chunk>::type chunk[ROWS];
+    Select<PART, Held<Operands<CHUNK>>, Operands<CHUNK>>::type operands[AT_ONCE];  // of some rows
 
     // `begin` is where the tile begins.
-    template <typename End> __device__ void load(const Arrays& group, const Geometry& g, Index begin, End end) {
+    template <typename End>
+    __device__ void load(const Arrays& group, const Geometry& g, Index begin, End end, Index other = 0) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            load_row(group, g, begin + first_of_row(r), end, chunk[r]);
+            Chunk loaded;
+            load_row(group, g, begin + first_of_row(r), end, loaded, other);
+            chunk[r] = loaded;
         }
         // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384)
         // float16s take an H200 0.269 ms in place of 0.254.
@@ -295,15 +296,20 @@ struct Rows {
     __device__ void load_scale_and_bias(const Arrays& group, const Geometry& g, Index begin, End end, int row) {
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++) {
-            operands[r].load_once(group);
-            load_operands(group, g, begin + first_of_row(row + r) + lane_index() * CHUNK, end, operands[r]);
+            Operands<CHUNK> loaded;
+            loaded.load_once(group);
+            load_operands(group, g, begin + first_of_row(row + r) + lane_index() * CHUNK, end, loaded);
+            operands[r] = loaded;
         }
     }
 
     __device__ void gather(RowBuffer& buffer) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            if (GATHERED) gather_chunk(buffer, chunk[r]);
+            if (!GATHERED) continue;
+            Chunk gathered = chunk[r];
+            gather_chunk(buffer, gathered);
+            chunk[r] = gathered;
         }
     }
 
@@ -323,6 +329,7 @@ struct Rows {
     template <typename End>
     __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g,
                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, End end) {
+        if (ANEW) begin += static_cast<Index>(hidden(0));
 #pragma unroll
         for (int row = 0; row < ROWS; row += AT_ONCE) {
             if (!OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, row);
@@ -345,7 +352,7 @@ __device__ Sums block_sum(WarpHalves& warp_halves, Half half) {
     constexpr int AT_ONCE = OPERANDS_EARLY && WIDTH >= 4 ? 4 : 1;
     const int first = lane_index() % (WIDTH / AT_ONCE) * AT_ONCE;
     if (lane_index() < 2) warp_halves[threadIdx.x / LANES][lane_index()] = half;
-    meet();
+    __syncthreads();
     Sums neighbours[AT_ONCE];
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++) {
@@ -366,23 +373,32 @@ __device__ void prefetch_rows(const char* input, const Geometry& g) {
     }
 }
 
-// By all warps of a block, each with its share.
-template <typename End>
-__device__ void normalize_group(RowBuffer& buffer, WarpHalves& warp_halves, const Arrays& group, const Geometry& g,
-                                const Parameters& p, End end) {
-    Rows rows;
-    rows.load(group, g, 0, end);
-    const Shift shift(load_input(group, g, 0));
-    rows.gather(buffer);
-    const Sums sums = block_sum(warp_halves, rows.sum(0, end, shift));
-    // By now the whole group was read, so the output may be the input.
+// The first element of a group, and the double that it is. Where warps part compilers hold either in registers from
+// where these meet: (6096, 11008) floats take an H200 142 us if they hold the element, and 199 with the double, but
+// (3980, 8430), which begin anywhere, 87 and 78.
+struct FirstOfGroup {
+    static constexpr bool CONVERTED_AGAIN = PART && INPUT_PACKED;
 
-    const Moments moments = moments_of(sums, shift.value, p);
-    // All wait for a branch. So it comes last, unless they have no registers left to keep the moments in.
-    constexpr bool LAST = HAS_OUTPUT && ROWS <= 4;
-    if (!LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
-    if (HAS_OUTPUT) rows.store(buffer, group, g, Normalizer<Compute>::of(moments, p), p, 0, end);
-    if (LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
+    Input element;
+    double value;
+
+    __device__ Shift take(const Arrays& group, const Geometry& g) {
+        element = load_input(group, g, 0);
+        const Shift shift(element);
+        value = shift.value;
+        return shift;
+    }
+    __device__ double shift() const { return CONVERTED_AGAIN ? Shift(element).value : value; }
+};
+
+// A warp's share of a group, of which the elements before `end` exist: its sums, and the group's first element.
+template <typename End>
+__device__ Half take_rows(Rows& rows, RowBuffer& buffer, const Arrays& group, const Geometry& g, FirstOfGroup& first,
+                          End end) {
+    rows.load(group, g, 0, end);
+    const Shift shift = first.take(group, g);
+    rows.gather(buffer);
+    return rows.sum(0, end, shift);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
@@ -395,8 +411,26 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
     const Arrays group = arrays.at(g.kept.offsets(static_cast<Index>(blockIdx.x)));
-    if (warp_is_whole(g, 0)) normalize_group(buffer, warp_halves, group, g, p, Beyond{});
-    else normalize_group(buffer, warp_halves, group, g, p, OtherEnd{g.length});
+    const bool is_whole = warp_is_whole(g, 0);
+    Rows rows;
+    FirstOfGroup first;
+    Half half;
+    if (is_whole) half = take_rows(rows, buffer, group, g, first, Beyond{});
+    else half = take_rows(rows, buffer, group, g, first, OtherEnd{g.length});
+    // Warps that parted wait for each other at one place of the code, as PTX has it of a barrier (bar.sync, .aligned).
+    const Sums sums = block_sum(warp_halves, half);
+    // By now the whole group was read, so the output may be the input.
+
+    const Moments moments = moments_of(sums, first.shift(), p);
+    // All wait for a branch. So it comes last, unless they have no registers left to keep the moments in.
+    constexpr bool LAST = HAS_OUTPUT && ROWS <= 4;
+    if (!LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
+    if constexpr (HAS_OUTPUT) {
+        const auto normalizer = Normalizer<Compute>::of(moments, p);
+        if (is_whole) rows.store(buffer, group, g, normalizer, p, 0, Beyond{});
+        else rows.store(buffer, group, g, normalizer, p, 0, OtherEnd{g.length});
+    }
+    if (LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -463,8 +497,12 @@ apply_lines(const char* input, char* output, const char* scale, const char* bias
     const Normalizer<Compute> normalizer = normalizers[work.group];
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
+        const Index first = work.begin + first_of_row(0);
+        if (!chunk_exists(first, g.length)) break;
+        // Nothing is loaded that other warps store where the output is the input.
         Rows rows;
-        rows.load(group, g, work.begin, g.length);
+        rows.load(group, g, work.begin, g.length, first);
+        __syncwarp();
         rows.gather(buffer);
         rows.store(buffer, group, g, normalizer, p, work.begin, g.length);
         work.next_round();

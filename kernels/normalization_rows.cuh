@@ -46,22 +46,23 @@ __device__ void load_from_runs(const Arrays& group, const Geometry& g, Index num
     }
 }
 
-// The row that begins with element `first`, by all lanes of a warp; what does not exist may be anything. If GATHERED,
-// the chunks hold every 32nd element, until they are gathered.
+// The row that begins with element `first`, by all lanes of a warp; what does not exist may be anything: of many runs
+// element `other` is loaded in its place. If GATHERED, chunks hold every 32nd element, until they are gathered.
 template <typename End>
-__device__ void load_row(const Arrays& group, const Geometry& g, Index first, End end, Chunk& chunk) {
+__device__ void load_row(const Arrays& group, const Geometry& g, Index first, End end, Chunk& chunk, Index other = 0) {
     const Index number = first + lane_index() * CHUNK;
     if constexpr (INPUT_PACKED || INPUT_STEP > 0) {
         load_dense(group.input, g, number, end, chunk);
     } else if constexpr (INPUT_GRAIN > 1) {
-        load_grains(group, g, number, end, chunk);
+        load_grains(group, g, number, end, chunk, other);
     } else if constexpr (BY_CHUNKS) {
         load_from_runs(group, g, number, end, chunk);
     } else {
         Walk<OF_INPUT> walk(g, first);
+        const Index missing = other == 0 ? 0 : g.reduced.offsets(other).of[OF_INPUT];
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
-            const Index offset = chunk_exists(walk.number, end) ? walk.offset : 0;
+            const Index offset = chunk_exists(walk.number, end) ? walk.offset : missing;
             chunk.element[j] = load_element<Input, INPUT_ALIGNED>(group.input + offset);
             walk.advance();
         }

@@ -10,6 +10,7 @@
 //     UNIT_ROWS   a power of two
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks, grains or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
+//     IN_PIECES   1: loaders put chunks of long runs of halves together from whole pieces of 16 bytes
 //     GAPS        bytes, a multiple of 16, that the gaps between a unit's runs take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
 //     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
@@ -149,9 +150,69 @@ __device__ void copy_by_threads(const Work& work, const Unit& unit, const Arrays
     }
 }
 
+// Runs of halves that begin anywhere, by all loaders, who wait for what they load: chunks of a unit are put together
+// from the two pieces of 16 bytes that they lie in, where these are the run's. What is left of a run, less than 16
+// elements at each end, is copied by the lanes of a warp.
+__device__ bool lies_in_pieces(Index place, Index run) { return place >= CHUNK && place + 2 * CHUNK <= run; }
+
+__device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& group, Input* to) {
+    constexpr int AT_ONCE = 4, INNER = REDUCED_RANK - 1;
+    const Index run = work.g.reduced.size[INNER], first = work.g.reduced.quotient(unit.begin, INNER);
+    const Index runs = work.g.reduced.quotient(unit.begin + unit.count - 1, INNER) - first + 1;
+    const Index place = lane_index() < LANES / 2 ? lane_index() : run - LANES + lane_index();
+    for (Index r = threadIdx.x / LANES; r < runs; r += AT_ONCE * LOADERS) {
+        Input element[AT_ONCE];
+        int number[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const Index begin = (first + r + k * LOADERS) * run - unit.begin, i = begin + place;
+            const bool exists = r + k * LOADERS < runs && 0 <= i && i < unit.count;
+            const Index of_chunk = i / CHUNK * CHUNK;
+            const bool in_pieces = of_chunk + CHUNK <= unit.count && lies_in_pieces(of_chunk - begin, run);
+            number[k] = exists && !in_pieces ? static_cast<int>(i) : -1;
+            element[k] = load_input(group, work.g, unit.begin + (number[k] < 0 ? 0 : number[k]));
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            if (number[k] >= 0) to[number[k]] = element[k];
+        }
+    }
+}
+
+__device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
+    using Piece = PieceOf<16>;
+    constexpr int AT_ONCE = 4, THREADS = LOADERS * LANES, INNER = REDUCED_RANK - 1;
+    const Index run = work.g.reduced.size[INNER];
+    if (unit.count > 0) copy_ends(work, unit, group, reinterpret_cast<Input*>(data));
+    for (int first = threadIdx.x * CHUNK; first < unit.count; first += AT_ONCE * THREADS * CHUNK) {
+        Piece low[AT_ONCE], high[AT_ONCE];
+        unsigned within[AT_ONCE];
+        bool in_pieces[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int i = first + k * THREADS * CHUNK;
+            const Index number = unit.begin + (i < unit.count ? i : 0);
+            const Index number_of_run = work.g.reduced.quotient(number, INNER), place = number - number_of_run * run;
+            in_pieces[k] = i + CHUNK <= unit.count && lies_in_pieces(place, run);
+            const Index existing = number_of_run * run + (in_pieces[k] ? place : CHUNK);
+            const char* from = address_of(group.input, work.g, existing);
+            within[k] = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
+            const Piece* piece = reinterpret_cast<const Piece*>(from - within[k]);
+            low[k] = piece[0];
+            high[k] = piece[within[k] == 0 ? 0 : 1];
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const Piece chunk = bytes_across<SIZE>(low[k], high[k], within[k]);
+            if (in_pieces[k]) *reinterpret_cast<Piece*>(data + (first + k * THREADS * CHUNK) * SIZE) = chunk;
+        }
+    }
+    full.arrive();
+}
+
 // By all loaders, who wait for what they load.
 __device__ void copy_by_elements(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
-    constexpr int AT_ONCE = 16, THREADS = LOADERS * LANES;
+    constexpr int AT_ONCE = SIZE == 2 ? 32 : 16, THREADS = LOADERS * LANES;
     Input* to = reinterpret_cast<Input*>(data);
     for (int first = threadIdx.x; first < unit.count; first += AT_ONCE * THREADS) {
         Input element[AT_ONCE];
@@ -187,7 +248,9 @@ __device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
             Gate& full = work.stage(unit.visit).full;
             await_emptied(work, unit.visit);
             if (BULK) await_loaded(work, unit.visit - IN_FLIGHT);
-            if constexpr (!BULK && BY_THREADS) {
+            if constexpr (IN_PIECES) {
+                copy_by_pieces(work, unit, group, full, work.data(unit.visit));
+            } else if constexpr (!BULK && BY_THREADS) {
                 copy_by_threads(work, unit, group, full, work.data(unit.visit));
             } else if (!BULK) {
                 copy_by_elements(work, unit, group, full, work.data(unit.visit));
@@ -208,18 +271,18 @@ __device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
 
 // The chunk that begins with element `number` of the unit. All of a WHOLE unit exists.
 template <bool WHOLE>
-__device__ void load_staged(const Geometry& g, const char* from, int number, int count, Input missing, Chunk& chunk) {
+__device__ Held<Chunk> load_staged(const Geometry& g, const char* from, int number, int count, Input missing) {
     from += place_in_stage(g, number);
     if (STAGED_PACKED && (WHOLE || number + CHUNK <= count)) {
-        chunk = *reinterpret_cast<const Chunk*>(from);
+        return *reinterpret_cast<const Held<Chunk>*>(from);
     } else {
+        Chunk chunk;
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
             chunk.element[j] = missing;
-            if (WHOLE || number + j < count) {
-                chunk.element[j] = load_element<Input, STAGED_ALIGNED>(from + j * SIZE);
-            }
+            if (WHOLE || number + j < count) chunk.element[j] = load_element<Input, STAGED_ALIGNED>(from + j * SIZE);
         }
+        return chunk;
     }
 }
 
@@ -234,8 +297,7 @@ __device__ Half part_of(const Geometry& g, const char* from, int adder, int coun
     Sums total[1];
 #pragma unroll
     for (int k = 0; k < CHUNKS; k++) {
-        Chunk chunk;
-        load_staged<WHOLE>(g, from, (first + (k ^ swap)) * CHUNK, count, shift.element, chunk);
+        const Chunk chunk = load_staged<WHOLE>(g, from, (first + (k ^ swap)) * CHUNK, count, shift.element);
         total[0] = over_chunks.next(k, sum_of(chunk, shift.value));
     }
     return half_of_rows(total);
@@ -408,7 +470,7 @@ constexpr int OF_ROUND = AT_ONCE * ROW;  // elements
 
 // What a warp normalizes at once: a lane's chunks.
 struct Rows {
-    Chunk chunk[AT_ONCE];
+    Held<Chunk> chunk[AT_ONCE];
 };
 
 // Their scale and bias. They stay in registers while units of the same place in groups of the same scale and bias
@@ -474,7 +536,7 @@ template <bool WHOLE>
 __device__ void load_rows(const Geometry& g, const char* from, const Unit& unit, int first, Rows& rows) {
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
-        load_staged<WHOLE>(g, from, first + r * ROW + lane_index() * CHUNK, unit.count, Input(), rows.chunk[r]);
+        rows.chunk[r] = load_staged<WHOLE>(g, from, first + r * ROW + lane_index() * CHUNK, unit.count, Input());
     }
 }
 

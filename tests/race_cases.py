@@ -680,6 +680,8 @@ SMALL_GROUPS = [
     scaled("groups scaled by runs of two axes", (3, 6, 7, 26), (1, 2, 3), (6, 1, 1), of_bias=(7, 1)),
     normalization("groups over runs of grains", (5, 6, 52), np.float16, (0, 2)),
     normalization("groups over longer runs of grains", (30, 3, 50), np.float32, (0, 2)),
+    normalization("groups over long odd runs of halves", (3, 2, 601), np.float16, (0, 2)),
+    normalization("groups over long odd runs of halves in place", (2, 3, 1027), np.float16, (0, 2), out="same"),
     normalization("short groups over runs of grains", (3, 40, 12), np.float16, (0, 2)),
     moments("moments", (3, 90), np.float32, 1, correction=1),
     moments("moments of short groups", (37, 9), np.float32, 1),
@@ -718,6 +720,9 @@ LARGE_GROUPS = [
     normalization("large groups in rounds", (1, 270_001), np.float64, (1,), out="same", device=TINY_GPU),
     normalization("large groups of odd halves in rounds", (2, 140_001), np.float16, (1,), out="same", device=TINY_GPU),
     moments("moments of large groups of odd halves", (2, 70_001), np.float16, 1),
+    normalization("large groups over odd runs in place", (40, 2, 501), np.float32, (0, 2), out="same", device=OLD_GPU),
+    normalization("large groups over grains in place", (59, 2, 1434), np.float16, (0, 2), out="same", device=OLD_GPU),
+    normalization("large groups over long odd runs", (24, 2, 1987), np.float16, (0, 2), out="same", device=OLD_GPU),
     normalization("large columns in rounds", (16_500, 17), np.float32, (0,), out="same", device=TINY_GPU),
     normalization("large columns of odd halves in place", (2100, 67), np.float16, (0,), out="same", device=OLD_GPU),
     normalization("large columns of odd doubles in place", (1100, 33), np.float64, (0,), out="same", device=OLD_GPU),
@@ -742,6 +747,10 @@ STREAMS = [
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
     normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2)),
     normalization("stream of runs of grains", (170, 3, 204), np.float16, (0, 2)),
+    normalization("stream of long odd runs", (60, 2, 601), np.float16, (0, 2)),
+    normalization(
+        "stream of long odd runs in place", (14, 2, 2501), np.float16, (0, 2), "offset by an element", out="same"
+    ),
     scaled("stream scaled by runs", (3, 30, 602), (1, 2), (30, 1)),
     scaled("stream scaled by runs of two axes", (2, 5, 9, 402), (1, 2, 3), (5, 1, 1), of_bias=(9, 1)),
     normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines"),
@@ -832,6 +841,7 @@ BUNDLES = [
     ),
     normalization("bundles of short runs", (301, 40, 3), np.float32, (0, 2), device=ONE_MULTIPROCESSOR),
     normalization("bundles of halves", (30, 24, 7, 7), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
+    normalization("bundles of grains of halves", (15, 24, 10, 10), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
     normalization("bundles of columns", (1050, 32), np.float32, (0,), device=ONE_MULTIPROCESSOR),
     affine("batch norm in bundles", (13, 48, 49), "batch_norm", ONE_MULTIPROCESSOR),
 ]

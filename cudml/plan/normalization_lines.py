@@ -28,8 +28,13 @@ _SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
 LINE_ROWS = ((4, 1), (8, 2), (32, 4), (128, 8))
 _OTHER_LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
 
-#: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2.
+#: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2, and
+#: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
+
+#: Of more rows of runs that begin anywhere a warp has 8, which is slower than a stream if there are more of all groups
+#: for each multiprocessor: (512, 2048, 7, 7) halves take 207 us and 178. But (16, 512, 33, 33) take 29 and 37.
+_MOST_ROWS_OF_RUNS, _ROWS_OF_STREAMS = 64, 288
 
 #: With gelu, which takes long, a warp that holds more hides more. So does one of halves, but should hold few rows that
 #: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and 92.
@@ -121,7 +126,7 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
 def plan_shared_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """Warps of a block for each group; None where a block cannot hold one."""
     rows, most_warps = _rows(groups), _most_warps(groups)
-    if rows > min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]):
+    if rows > min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]) or _is_better_streamed(groups, rows, device):
         return None
     of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
@@ -215,7 +220,7 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
         return _LINE_ROWS_OF_HALVES
     if _is_of_halves(groups) and not _is_gelu(spec):
         return _LINE_ROWS_OF_SHIFTED_HALVES
-    if groups.source.dtype.itemsize == 2 or _is_gelu(spec):
+    if (groups.source.dtype.itemsize == 2 and not _are_any_runs(groups)) or _is_gelu(spec):
         return _LINE_ROWS_OF_GELU
     if in_runs:
         return _LINE_ROWS_OF_RUNS
@@ -231,6 +236,18 @@ def _is_of_halves(groups: Groups) -> bool:
     """Whether a group is a run of halves, which are not computed in double."""
     of_halves = groups.source.dtype.itemsize == 2 and not groups.is_double
     return of_halves and len(groups.reduced.sizes) == 1 and groups.step_of_runs("input") > 0
+
+
+def _are_any_runs(groups: Groups) -> bool:
+    """Whether a group is many runs that begin anywhere, whose elements are loaded one by one."""
+    return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
+
+
+def _is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether kernels/normalization_stream.cu is faster, and the GPU can launch it."""
+    able = device.hardware_gates and device.cooperative_launch and groups.has("output") and not groups.is_double
+    are_many = groups.count * rows > _ROWS_OF_STREAMS * device.multiprocessors
+    return able and are_many and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
 
 
 def _is_shifted(groups: Groups) -> bool:
@@ -277,6 +294,7 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
         **packed,
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
+        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
         "GRAIN": groups.grain,
         "INPUT_GRAIN": groups.grain_of("input"),
         "OUTPUT_GRAIN": groups.grain_of("output"),

@@ -48,10 +48,12 @@ def array_arguments() -> tuple[Argument, ...]:
     return (Pointer("input"), Pointer("output"), *operand_arguments(), Pointer("mean"), Pointer("variance"))
 
 
-def rounds_of(groups: Groups, elements: int, most: int, device: DeviceProperties) -> int:
+def rounds_of(
+    groups: Groups, elements: int, most: int, device: DeviceProperties, least_tiles: int = LEAST_TILES
+) -> int:
     """How often a block loads so many elements in a tile: less than `most` where that leaves too few tiles."""
     rounds = most
-    while rounds > 1 and groups.count * groups.length < LEAST_TILES * device.multiprocessors * elements * rounds:
+    while rounds > 1 and groups.count * groups.length < least_tiles * device.multiprocessors * elements * rounds:
         rounds //= 2
     return rounds
 

@@ -26,10 +26,12 @@ _LEAST_RUN_BYTES = 2048
 _MOST_GAP = 1 / 16
 
 #: How the line is manned: what was the fastest of some dozens on an H200. More folders would ask for so much that the
-#: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element, or
-#: elements are loaded one by one, and normalizers of floats where these are one run with gaps. Elsewhere fewer of these
-#: cost gelu over 0, 2, 3 0.588 ms in place of 0.570, and scaled tanh 0.583 in place of 0.566. Runs that threads copy by
-#: the grain take fewer loaders: (2048, 256, 28, 28) float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
+#: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element that
+#: every group has, or of halves that begin anywhere ((200, 500003) take 186 us so, and 213 with more; but (200, 500003)
+#: floats take 297 and 275, and (60, 1000000) halves 97 and 82), or elements are loaded one by one, and normalizers of
+#: floats where these are one run with gaps. Elsewhere fewer of these cost gelu over 0, 2, 3 0.588 ms in place of 0.570,
+#: and scaled tanh 0.583 in place of 0.566. Runs that threads copy by the grain take fewer loaders: (2048, 256, 28, 28)
+#: float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
 _ORDINARY_LOADERS, _LOADERS_OF_GRAINS, _FOLDERS = 8, 4, 2
 _ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
@@ -92,6 +94,8 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "EVICTION": groups.eviction,
         "PUBLISHERS": ring.publishers,
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
+        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
+        "IN_PIECES": not bulk and groups.in_long_runs("input"),
         "GRAIN": groups.grain,
         "INPUT_GRAIN": groups.grain_of("input"),
         "OUTPUT_GRAIN": groups.grain_of("output"),
@@ -149,7 +153,8 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and groups.grain_of("input") > 1
-    many_adders = ((bulk and not gaps) or by_grains) and not own
+    own_halves = own and size == 2 and not groups.packed("input")
+    many_adders = ((bulk and not gaps) or by_grains) and not own_halves
     if own and piece == 1:
         stages = min(stages, _STAGES_OF_UNITS)
     return Ring(
