@@ -933,6 +933,47 @@ def test_runs_are_moved_by_the_grain(shape, dtype, grain):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "pieces"),
+    [
+        ((64, 64, 147, 147), "float16", "1"),
+        ((64, 96, 55, 55), "bfloat16", "1"),
+        ((128, 768, 17, 17), "float16", "0"),  # runs of 289, whose ends would take too long
+        ((64, 64, 150, 150), "float16", "0"),  # copied by grains
+        ((64, 64, 147, 147), "float32", "0"),
+    ],
+)
+def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert kernels(plan) == ["normalize_stream"]
+    assert (constants(plan)["IN_PIECES"], constants(plan)["OUTPUT_IN_RUNS"]) == (pieces, pieces)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernel", "rows"),
+    [
+        ((20, 1500, 17, 17), "float16", "normalize_lines", "4"),
+        ((12, 1000, 23, 23), "float32", "normalize_lines", "4"),
+        ((16, 512, 33, 33), "float16", "normalize_lines", "8"),  # few groups
+        ((30, 700, 25, 25), "float16", "normalize_stream", None),
+        ((7, 999, 61, 37), "float32", "normalize_stream", None),
+        ((13, 190, 81, 13), "float32", "normalize_lines", "8"),
+    ],
+)
+def test_many_groups_of_many_rows_of_odd_runs_are_streamed(shape, dtype, kernel, rows):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert kernels(plan) == [kernel]
+    assert constants(plan).get("ROWS") == rows
+
+
+def test_odd_runs_are_held_where_no_gpu_holds_a_stream():
+    array, device = layout((30, 700, 25, 25), "float16"), H200._replace(cooperative_launch=False)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["normalize_lines"]
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "length", "vector"),
     [
         ((4, 100_000), "float32", 0, 1),  # whole chunks
