@@ -246,7 +246,7 @@ template <int ARRAY> struct Walk {
 __device__ int existing_of_row(Index, Beyond) { return ROW; }
 __device__ int existing_of_row(Index first, Index end) { return up_to(end - first, ROW); }
 
-// The elements of a row that exist. Runs are longer, so it lies in two at the most, which are stored one after the other
+// The elements of a row that exist. Runs are longer, so it lies in two at most, which are stored one after the other
 // by the same code.
 __device__ void store_runs(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, int exist,
                            const Result& result) {
