@@ -967,6 +967,13 @@ def test_many_groups_of_many_rows_of_odd_runs_are_streamed(shape, dtype, kernel,
     assert constants(plan).get("ROWS") == rows
 
 
+@pytest.mark.parametrize("run", [255, 257, 511, 513])
+def test_runs_stored_one_by_one_are_no_shorter_than_a_row(run):
+    array = layout((3, 40, run), "float16")
+    found = constants(make_plan(Normalization((0, 2)), {"input": array, "output": array}))
+    assert found["OUTPUT_IN_RUNS"] == str(int(run == 513))  # a row has 256 halves
+
+
 def test_odd_runs_are_held_where_no_gpu_holds_a_stream():
     array, device = layout((30, 700, 25, 25), "float16"), H200._replace(cooperative_launch=False)
     plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}, device)

@@ -39,7 +39,8 @@ NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_CHUNKS, OF_RUNS = range(6)
 
 #: Bytes of an element whose runs, from so many elements on, are moved in whole pieces of 16 bytes wherever they begin.
 #: Their ends take as long as before: (64, 64, 147, 147) halves over 0, 2, 3 take an H200 181 us so, in place of 208,
-#: but (128, 576, 19, 19) 80 in place of 74.
+#: but (128, 576, 19, 19) 80 in place of 74. None may be shorter than a row of a warp, 256 halves, which is to lie in
+#: two at most (kernels/normalization_chunks.cuh: store_runs).
 _LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 512
 
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
