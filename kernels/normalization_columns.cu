@@ -3,8 +3,8 @@
 // Nothing is waited for but memory, so several blocks share a multiprocessor. Columns that fit a block are read once.
 // Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has several spans,
 // one after the other: fewer where they are normalized, as these blocks wait for nobody. The constants are those of
-// normalization_spans.cuh.
-#include "normalization_spans.cuh"
+// normalization_rounds.cuh.
+#include "normalization_rounds.cuh"
 #include "normalization_tiles.cuh"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -59,35 +59,28 @@ struct Work {
     }
 };
 
-// Whether a span is loaded before the one ahead of it is added up: of what is only read, (33554432, 8) floats take an
-// H200 0.253 ms, and 0.259 otherwise; to be normalized too they take 0.793 and 0.790.
-constexpr bool AHEAD = !HAS_OUTPUT;
-
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
             Parameters p) {
     await_launch_ahead();
+    extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];
     __shared__ WarpRows rows[WARPS_OF_ROWS];
     WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
     const TicketsFor<Sums> tickets = take_tile(control, g.tiles);
     const Work work(g, tickets.of_block());
-    Place place(g, work.strip, work.tile, ROUNDS);
     const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
+    const Place place(g, work.strip, work.tile, ROUNDS);
     const char* column = input + g.kept.offsets(place.column).of[OF_INPUT];
     const Elements first = load_elements<EVICT_NORMALLY>(column, g);
     SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
     Sums sums[VECTOR];
-    Span span, next;
-    if (AHEAD) next.load<true>(column, g, place);
+    Rounds rounds(column, g, place, dynamic_shared);
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; round++) {
-        if (!AHEAD) next.load<true>(column, g, place);
-        next.hand_over(warp_rows, g, place);
-        span = next;
-        place.next_round();
-        if (AHEAD && round + 1 < ROUNDS) next.load<true>(column, g, place);
+        Span span;
+        rounds.take(round, warp_rows, first, span);
         span.sum(first, sums);
         sum_over_warp(sums);
 #pragma unroll
@@ -118,13 +111,13 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
         const Index number = column_of(work.strip, c);
         normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
     }
-    Place place(g, work.strip, work.tile, APPLY_ROUNDS);
+    Place place(g, work.strip, work.tile, ROUNDS);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     SpanOperands operands;
     if (!operands.DIFFER) operands.load(column, g, place);
     __syncthreads();
 #pragma unroll 1
-    for (int round = 0; round < APPLY_ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         Span span;
         span.load<false>(column.input, g, place);
         span.hand_over(warp_rows, g, place);

@@ -26,7 +26,8 @@
 // normalizers hold: the first has loaded at most a ring and what these hold more than it has finished, and so had the
 // other when it published what finished that. Therefore it is always the same blocks that share a bundle, all of them
 // if it has a piece for each; where a bundle has fewer pieces than there are blocks, their number is a multiple of the
-// pieces, and that of the slots of the bundles at a time.
+// pieces, and that of the slots of the bundles at a time. Few bundles have a slot each, so that none comes round, and
+// then any blocks share them.
 //
 // Constants that the plan sets, beside those of normalization.cuh:
 //     COLUMNS                                             groups of a bundle

@@ -7,8 +7,7 @@
 //     SPAN            chunks of a span, a power of two
 //     LENGTH          elements of a column that are less than a chunk; 0 otherwise
 //     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
-//     ROUNDS          spans of a thread in a tile that is added up, a power of two; 1 where a block has whole columns
-//     APPLY_ROUNDS    and in one that is normalized
+//     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
 //     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
 //     INPUT_ROW, OUTPUT_ROW         bytes of a row, where rows are narrow and all elements lie dense; 0 otherwise

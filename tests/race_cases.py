@@ -205,6 +205,7 @@ COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
+TINY_COPYING_GPU = TINY_GPU._replace(compute_capability=(8, 0))
 
 #: With room for a team of three blocks that hold tiles.
 ONE_TEAM = SMALL_GPU._replace(multiprocessors=1)
@@ -730,6 +731,8 @@ LARGE_GROUPS = [
     normalization("narrow columns of more halves than lanes", (2100, 37), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
     moments("moments of large columns", (2049, 33), np.float64, 0),
+    moments("moments of large columns of halves", (1100, 120), np.float16, 0, device=TINY_COPYING_GPU),
+    normalization("large columns of halves", (2100, 64), np.float16, (0,), out="same", device=TINY_COPYING_GPU),
 ]
 
 STREAMS = [
@@ -807,6 +810,7 @@ STRIPS = [
     normalization("strips round a ring", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU),
     normalization("strips round a ring, again", (1100, 256), np.float32, (0,), device=RING_OF_STRIPS_GPU, again=True),
     normalization("strips of uneven teams", (1100, 164), np.float32, (0,), device=STRIPS_GPU),
+    normalization("strips dealt to all blocks", (700, 260), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     normalization("strips of held units", (1500, 128), np.float32, (0,), device=HOLDING_GPU),
     normalization("held units of turned input", (1500, 128), np.float32, (0,), "transposed", "contiguous", HOLDING_GPU),

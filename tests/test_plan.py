@@ -46,7 +46,7 @@ def scan(shape: tuple[int, ...], axis: int | None = -1, source: ArrayLayout | No
 
 
 def kernels(plan: Plan) -> list[str]:
-    return [launch.kernel for launch in plan.launches]
+    return [launch.kernel for part in plan.parts for launch in part.launches]
 
 
 def constants(plan: Plan) -> dict[str, str]:
@@ -667,7 +667,7 @@ def test_teams_work_on_strips_that_lie_apart_where_a_row_has_one_for_each(shape,
 def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
     source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)
     plan = make_plan(Normalization(axes), {"input": source, "output": layout(shape)})
-    assert [kernel for part in plan.parts for kernel in kernels(part)] == expected
+    assert kernels(plan) == expected
 
 
 @pytest.mark.parametrize(
@@ -774,6 +774,7 @@ def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
         ((100, 70 * 4096), (1,)),
         ((90, 140 * 4096 - 8), (1,)),
         ((3, 10**6), (1,)),
+        ((20_000, 2048), (0,)),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -792,9 +793,10 @@ def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dty
     assert piece * math.ceil(pieces / launch.grid) <= stages
     if pieces > launch.grid:
         assert slots >= min(bundles, turns * launch.grid / pieces + 2)
+    elif launch.grid % pieces:  # dealt to all blocks
+        assert slots == bundles
     else:
-        teams, rest = divmod(launch.grid, pieces)
-        assert rest == 0
+        teams = launch.grid // pieces
         if int(constants(plan).get("DRAWN", "0")):  # slots of each team
             assert teams > 1
             assert slots >= turns
@@ -936,7 +938,7 @@ def test_runs_are_moved_by_the_grain(shape, dtype, grain):
     ("shape", "dtype", "pieces"),
     [
         ((64, 64, 147, 147), "float16", "1"),
-        ((64, 96, 55, 55), "bfloat16", "1"),
+        ((64, 96, 55, 55), "float16", "1"),
         ((128, 768, 17, 17), "float16", "0"),  # runs of 289, whose ends would take too long
         ((64, 64, 150, 150), "float16", "0"),  # copied by grains
         ((64, 64, 147, 147), "float32", "0"),
@@ -1007,6 +1009,40 @@ def test_moments_of_short_columns_have_many_threads(shape, dtype, length, vector
 )
 def test_strips_that_share_sectors_are_stored_side_by_side(shape, expected):
     assert kernels(make_plan(Normalization((0,)), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "blocks"),
+    [
+        ((20_000, 2048), "float32", 132),  # 32 strips of 79 pieces
+        ((20_000, 2112), "float32", 120),  # 33 strips, of which three teams of 40 blocks have one each
+        ((25_088, 1024), "float16", 132),
+        ((20_000, 64), "float32", 79),  # one strip
+    ],
+)
+def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert [(launch.kernel, launch.grid) for launch in plan.launches] == [("normalize_strips", blocks)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "threads", "rounds", "stages"),
+    [
+        ((64 * 112 * 112, 64), "float16", 128, 8, 2),
+        ((64 * 112 * 112, 64), "float32", 128, 8, 0),  # floats wait in registers
+        ((64 * 112 * 112, 24), "float16", 128, 2, 0),  # narrow rows, which warps move
+        ((200_000, 331), "float16", 128, 4, 0),  # columns that vectors do not move
+        ((64 * 75 * 75, 144), "float16", 128, 4, 0),  # narrow strips
+        ((1_000_000, 256), "float64", 128, 32, 0),
+    ],
+)
+def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, threads, rounds, stages):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    added, applied = plan.parts
+    assert (constants(added)["ROUNDS"], constants(added)["STAGES"]) == (str(rounds), str(stages))
+    assert (added.launches[0].block, applied.launches[0].block) == (threads, 256)
+    assert added.launches[0].shared_bytes == stages * threads * 128
+    assert applied.scratch_bytes == applied.workspace_bytes == 0
 
 
 @pytest.mark.parametrize(

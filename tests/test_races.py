@@ -110,6 +110,11 @@ def test_cases_load_by_elements_behind_gates_of_both_kinds(source: str, plans: l
     assert {constant["HARDWARE_GATES"] for constant in constants if constant["LOAD"] == "0"} == {"0", "1"}
 
 
+def test_cases_load_and_copy_spans(plans: list[Plan]):
+    constants = [dict(plan.constants) for plan in plans if "sum_columns" in dict(plan.constants)["KERNELS"]]
+    assert {constant["STAGES"] for constant in constants} == {"0", "2"}
+
+
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if plan.source == "scan_stream.cu"]
     assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}

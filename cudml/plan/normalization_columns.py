@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization_bundles import plan_bundles
-from cudml.plan.normalization_steps import LEAST_TILES, array_arguments, parameters, rounds_of, two_steps
+from cudml.plan.normalization_steps import LEAST_TILES, apply_step, array_arguments, parameters, rounds_of, sum_step
 from cudml.plan.normalization_strips import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -31,20 +32,28 @@ _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 #: 0.558 ms in strips of 64 threads, half of which are idle, and 0.690 in strips of 16.
 _MOST_IDLE = 1.3
 
-#: Tiles, by whether they are normalized as well: threads, how wide strips are, how often a thread loads a span at most.
-#: On an H200 a block of 512 that only reads leaves memory idle when it ends; narrower stores cost more than that.
-#: Blocks of four warps that only read are the best, if they load often: 246 us for (65536, 4096), 252 if they load 8
-#: times, and 257 where they have 256 threads. Narrow rows, of which more tiles are finished at once, load less often:
-#: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
-_TILES = {False: (128, 128, 32), True: (256, 256, 32)}
-_NARROW_TILES = {False: (128, 128, 8), True: (256, 256, 16)}
+#: Tiles that are added up: threads, how wide strips are, how often a thread loads a span at most. On an H200 a block
+#: of 512 threads leaves memory idle when it ends. Blocks of four warps are the best, if they load often: 246 us for
+#: (65536, 4096), 252 if they load 8 times, and 257 where they have 256 threads. Narrow rows, of which more tiles are
+#: finished at once, load less often: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
+_TILES, _NARROW_TILES = (128, 128, 32), (128, 128, 8)
 
-#: Tiles for each multiprocessor, before a block that is to normalize as well loads several times: (64, 75, 75, 144)
-#: floats over 0, 1, 2 take 167 us so, and 175 with as many as where it only reads.
-_LEAST_TILES_OF_BOTH = 8
+#: Tiles that are normalized: narrower stores cost more than large blocks do.
+_APPLIED_TILES, _NARROW_APPLIED_TILES = (256, 256, 32), (256, 256, 16)
+
+#: Tiles for each multiprocessor, before a block loads several times: of what is normalized too, and of halves, which
+#: are copied while others are added up. (32, 112, 112, 64) floats over 0, 1, 2 take 84 us so and 87 with as many as
+#: where they are only read; mean and variance of (64, 56, 56, 64) float16s 14.4 us, and 15.9 with 8.
+_LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 8, 4
+
+#: Spans of a thread in shared memory: kernels/normalization_rounds.cuh. With 3 less is on its way at a time.
+_STAGES = 2
 
 #: How often a thread loads a span of a tile that it normalizes, at most: 780 us for (1048576, 256), 791 with 4.
 _APPLY_ROUNDS = 2
+
+#: The first compute capability with copies that nobody waits for (cp.async).
+_COPIES = (8, 0)
 
 #: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
 #: with half as much.
@@ -90,10 +99,6 @@ class Columns(NamedTuple):
     """That share whole columns, a tile each."""
 
     @property
-    def apply_rounds(self) -> int:
-        return min(self.rounds, _APPLY_ROUNDS)
-
-    @property
     def steps(self) -> int:
         """Of a span."""
         return self.span * self.chunk
@@ -117,37 +122,65 @@ class Columns(NamedTuple):
 
 
 def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
-    """How columns are shared out: whole to a block, or in tiles."""
+    """How columns are shared out: whole to a block, or in the tiles that it adds up."""
     size, chunk = groups.source.dtype.itemsize, groups.chunk
-    vector = _vector(groups)
-    span = _span(_SPAN_BYTES, vector, chunk)
+    spans = _one_span(groups)
+    span = spans.span
     while span > 1 and groups.length <= span // 2 * chunk:
         span //= 2
-    spans = power_of_two(math.ceil(groups.length / (span * chunk)))
-    most, least = (max(1, nbytes // (vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
-    across = min(most, power_of_two(math.ceil(groups.count / vector)))
-    while across > least and across * spans > _THREADS:
+    count = power_of_two(math.ceil(groups.length / (span * chunk)))
+    most, least = (max(1, nbytes // (spans.vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
+    across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
+    while across > least and across * count > _THREADS:
         across //= 2
-    if across * spans <= _MOST_THREADS:
-        return Columns(vector, span, max(across, _LEAST_THREADS // spans), spans, 1, chunk)
-    tiles = Columns(vector, span, 1, 1, 1, chunk)
-    if groups.count * size < _NARROW_ROW_BYTES:
-        return _in_tiles(tiles, groups, device, *_NARROW_TILES[groups.has("output")])
-    if groups.has("output"):
-        return _in_tiles(tiles, groups, device, *_TILES[True])
-    alone = _alone(tiles, groups, device)
+    if across * count <= _MOST_THREADS:
+        return spans._replace(span=span, across=max(across, _LEAST_THREADS // count), spans=count)
+    if _are_narrow(groups):
+        return _in_tiles(groups, device, *_NARROW_TILES, _least_tiles(groups))
+    alone = None if groups.has("output") else _alone(spans, groups, device)
     if alone is not None:
         return alone
-    chosen = _in_tiles(tiles, groups, device, *_TILES[False])
-    return chosen._replace(span=_span(_ONLY_SPAN_BYTES, vector, chunk)) if chosen.rounds == 1 else chosen
+    chosen = _in_tiles(groups, device, *_TILES, _least_tiles(groups))
+    only_reads = chosen.rounds == 1 and not groups.has("output")
+    return chosen._replace(span=_span(_ONLY_SPAN_BYTES, spans.vector, chunk)) if only_reads else chosen
+
+
+def _applied(groups: Groups, device: DeviceProperties) -> Columns:
+    """The tiles that a block normalizes."""
+    tiles = _NARROW_APPLIED_TILES if _are_narrow(groups) else _APPLIED_TILES
+    return _in_tiles(groups, device, *tiles, _LEAST_TILES_OF_BOTH)
+
+
+def _least_tiles(groups: Groups) -> int:
+    if _are_copied(groups):
+        return _LEAST_TILES_OF_HALVES
+    return _LEAST_TILES_OF_BOTH if groups.has("output") else LEAST_TILES
+
+
+def _are_narrow(groups: Groups) -> bool:
+    return groups.count * groups.source.dtype.itemsize < _NARROW_ROW_BYTES
+
+
+def _are_copied(groups: Groups) -> bool:
+    """Whether spans that are added up come by way of shared memory: kernels/normalization_rounds.cuh. Strips that are
+    narrower, whose rows share lines of the cache, had better be loaded: (64, 75, 75, 144) float16s over 0, 1, 2 take
+    106 us so and 110 otherwise, their mean and variance 42 and 47."""
+    if groups.source.dtype.itemsize != 2 or _are_narrow(groups) or _vector(groups) != groups.chunk:
+        return False
+    across = _block(_one_span(groups), groups, *_TILES[:2]).across
+    return across * VECTOR_BYTES == _STRIP_BYTES and _moves_whole_vectors(groups)
+
+
+def _one_span(groups: Groups) -> Columns:
+    vector = _vector(groups)
+    return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk), 1, 1, 1, groups.chunk)
 
 
 def _in_tiles(
-    spans: Columns, groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int
+    groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int, least_tiles: int
 ) -> Columns:
     """Strips of so many bytes, that are cut into tiles of so many threads."""
-    block = _block(spans, groups, threads, nbytes)
-    least_tiles = _LEAST_TILES_OF_BOTH if groups.has("output") else LEAST_TILES
+    block = _block(_one_span(groups), groups, threads, nbytes)
     rounds = rounds_of(groups, block.width * block.spans * block.steps, most_rounds, device, least_tiles)
     return block._replace(rounds=rounds)
 
@@ -210,9 +243,24 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
         return streamed
     if clusters is not None and not whole_vectors:
         return _one_launch("clusters", groups, spec, clusters)
-    groups = groups.in_tiles(chosen.tile)
-    parts = chosen.rounds // chosen.apply_rounds
-    return two_steps("columns", groups, spec, _constants(groups, spec, chosen), chosen.threads, chosen.width, parts)
+    return _two_steps(groups, spec, device, chosen)
+
+
+def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, added: Columns) -> Plan:
+    """Each with tiles of its own."""
+    in_tiles = groups.in_tiles(added.tile)
+    constants = _constants(in_tiles, spec, added)
+    if _are_copied(groups) and added.rounds > 1 and device.compute_capability >= _COPIES:
+        constants["STAGES"] = _STAGES
+    shared_bytes = int(constants["STAGES"]) * added.threads * added.steps * VECTOR_BYTES
+    sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, shared_bytes)
+    if not groups.has("output"):
+        return sums
+    applied = _applied(groups, device)
+    applied = applied._replace(rounds=min(applied.rounds, _APPLY_ROUNDS))
+    in_tiles = groups.in_tiles(applied.tile)
+    constants = _constants(in_tiles, spec, applied)
+    return replace(sums, then=apply_step("columns", in_tiles, spec, constants, applied.threads, applied.width))
 
 
 def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns) -> Plan:
@@ -232,7 +280,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
     if chosen.blocks > 1:
         own["CLUSTER"] = chosen.blocks
     else:
-        own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "APPLY_ROUNDS": chosen.apply_rounds}
+        own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "STAGES": 0}
     return {
         **groups.constants(spec),
         "EVICTION": groups.eviction,

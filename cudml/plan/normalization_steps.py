@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,9 @@ SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in wo
 SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
 _TILES_OF_SET = 32  #: kernels/normalization_tiles.cuh: a set of tiles
 _NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
+
+#: Where the first step leaves for the second how groups are normalized.
+_NORMALIZERS = Workspace(0)
 
 
 def parameters(groups: Groups, spec: Normalization) -> Struct:
@@ -59,28 +63,45 @@ def rounds_of(
 
 
 def two_steps(
+    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, columns: int = 1
+) -> Plan:
+    """The sums of all tiles, and then every tile again, by blocks alike."""
+    sums = sum_step(kind, groups, spec, constants, block, columns)
+    if not groups.has("output"):
+        return sums
+    applied = apply_step(kind, groups, spec, constants, block, columns)
+    return replace(sums, launches=(*sums.launches, *applied.launches))
+
+
+def sum_step(
     kind: str,
     groups: Groups,
     spec: Normalization,
     constants: dict[str, str | int | bool],
     block: int,
     columns: int = 1,
-    parts: int = 1,
+    shared_bytes: int = 0,
 ) -> Plan:
-    """The sums of all tiles, from which the last blocks find the statistics, and every tile again, in so many parts. A
-    block has a tile, or a part of one, of so many neighbouring groups."""
+    """The sums of all tiles, from which the last blocks find the statistics. A block has a tile of so many neighbouring
+    groups."""
     strips = math.ceil(groups.count / columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
-    source, geometry, numbers, normalizers = Pointer("input"), groups.geometry, parameters(groups, spec), Workspace(0)
-    statistics = (normalizers, Pointer("mean"), Pointer("variance"))
-    blocks = strips * groups.tiles
-    launches = [Launch(f"sum_{kind}", blocks, block, (source, Scratch(), *statistics, geometry, numbers), early=True)]
-    if groups.has("output"):
-        apply = (source, Pointer("output"), *operand_arguments(), normalizers, geometry, numbers)
-        blocks = strips * math.ceil(groups.length * parts / groups.tile)
-        launches.append(Launch(f"apply_{kind}", blocks, block, apply, early=True))
+    statistics = (_NORMALIZERS, Pointer("mean"), Pointer("variance"))
+    arguments = (Pointer("input"), Scratch(), *statistics, groups.geometry, parameters(groups, spec))
+    launch = Launch(f"sum_{kind}", strips * groups.tiles, block, arguments, shared_bytes, early=True)
     workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
-    return Plan(f"normalization_{kind}.cu", constants_of(**constants), tuple(launches), workspace, 8 * words)
+    return Plan(f"normalization_{kind}.cu", constants_of(**constants), (launch,), workspace, 8 * words)
+
+
+def apply_step(
+    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, columns: int = 1
+) -> Plan:
+    """Every tile again, from the last to the first."""
+    arrays = (Pointer("input"), Pointer("output"), *operand_arguments())
+    arguments = (*arrays, _NORMALIZERS, groups.geometry, parameters(groups, spec))
+    blocks = math.ceil(groups.count / columns) * groups.tiles
+    launch = Launch(f"apply_{kind}", blocks, block, arguments, early=True)
+    return Plan(f"normalization_{kind}.cu", constants_of(**constants), (launch,))
 
 
 def _published_words(tiles: int, columns: int) -> int:

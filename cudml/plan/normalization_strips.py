@@ -65,6 +65,9 @@ _LEAST_PIECE_BYTES = 65536
 #: of 0.657, and 0.648 with four times as many.
 _FOLDED = 2
 
+#: Strips, at the most, that are dealt to all blocks: there is room for the sums of all of them then.
+_DEALT = 32
+
 #: What pieces of strips may take of a ring at the most: else two steps are faster.
 _MOST_OF_RING = 2 / 3
 
@@ -299,7 +302,7 @@ def _cut_strips(
     known_bytes = _KNOWN_PIECES * (GATES_BYTES + columns * normal_bytes)
     stages = stages_of(device, stage_bytes + GATES_BYTES + normal_bytes, known_bytes + _shares_bytes(columns))
     across = math.ceil(inner / columns)
-    cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across)
+    cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across, _DEALT)
     least = _LEAST_PIECE_BYTES // unit_bytes
     piece = piece_of(cut, least, int(stages * _MOST_OF_RING), least, device)
     return Strips(cut, piece, stages, columns, steps, unit_bytes, stage_bytes) if piece else None
