@@ -88,6 +88,26 @@ _OTHER_LENGTHS: dict[str, tuple[Key, ...]] = {
     "bfloat16": (((65536, 1280), 1), ((65536, 2560), 1), ((65536, 5120), 1), ((65536, 1193), 1), ((32768, 8193), 1)),
 }
 
+# Batch norm as networks have it: channels last, and images of other sizes.
+_CHANNELS_LAST: tuple[Key, ...] = (
+    ((64, 112, 112, 64), (0, 1, 2)),
+    ((64, 56, 56, 256), (0, 1, 2)),
+    ((64, 28, 28, 512), (0, 1, 2)),
+    ((64, 14, 14, 1024), (0, 1, 2)),
+)
+_OTHER_IMAGES: dict[str, tuple[Key, ...]] = {
+    "float32": (*_CHANNELS_LAST, ((64, 96, 55, 55), (0, 2, 3))),
+    "float16": (
+        *_CHANNELS_LAST,
+        ((64, 96, 55, 55), (0, 2, 3)),
+        ((64, 192, 71, 71), (0, 2, 3)),
+        ((256, 1024, 14, 14), (0, 2, 3)),
+        ((512, 2048, 7, 7), (0, 2, 3)),
+    ),
+}
+
+_MOMENTS_OF_HALVES: tuple[Key, ...] = (((16384, 16384), 1), _STREAM, (_IMAGES, (0, 2)), ((65536, 8192), 0))
+
 # From 2^12 elements to 2^22.
 _SMALL: tuple[Key, ...] = (
     ((32, 64), 1),
@@ -158,6 +178,10 @@ def _cases() -> Iterator[NormalizationCase]:
             yield replace(viewed, options={**viewed.options, "view": view}, compiled_peer=False)
     for dtype, keys in _OTHER_LENGTHS.items():
         yield from (_case(dtype, key, "other lengths") for key in keys)
+    for dtype, keys in _OTHER_IMAGES.items():
+        yield from (_case(dtype, key, "other images") for key in keys)
+    for key in _MOMENTS_OF_HALVES:
+        yield replace(_moments(_case("float16", key, "")), group="mean and variance of halves", required=None)
     for key in _SMALL:
         yield _case("float32", key, "small")
 
