@@ -26,7 +26,7 @@ help:
 	@echo "make demo    the four operators on a photograph and on share prices; writes demo.png"
 	@echo "make test    all tests, on the GPU too where there is one"
 	@echo "make test-emulated SEEDS=100   every kernel on the CPU under many schedules, with the race checker"
-	@echo "make check   ruff, mypy and clang-format"
+	@echo "make check   ruff, mypy, clang-format, and how long lines of kernels are"
 	@echo "make bench   measures the kernels against a copy and other libraries (needs a GPU)"
 	@echo "make docs    the reference of all functions, in build/docs"
 	@echo "make clean   removes .venv and everything that was built"
@@ -47,6 +47,7 @@ check: $(VENV)/check.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(EXECUTOR)
+	! grep --line-number --extended-regexp '.{121}' kernels/*
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.run

@@ -219,12 +219,6 @@ def test_every_kernel_of_the_sources_is_launched_by_some_plan():
     assert len(written) >= 10
 
 
-def test_lines_of_kernels_are_as_short_as_those_of_modules():
-    for file in (*sources.kernels_folder().glob("*.cu"), *sources.kernels_folder().glob("*.cuh")):
-        lines = file.read_text(encoding="utf-8").split("\n")
-        assert not [f"{file.name}:{number}" for number, line in enumerate(lines, start=1) if len(line) > 120]
-
-
 def test_kernels_wait_before_anything_else_if_they_are_launched_early():
     for plan in itertools.chain.from_iterable(map(plans_of, FAMILIES)):
         for launch in plan.launches:
