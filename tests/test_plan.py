@@ -1046,6 +1046,25 @@ def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, threads, round
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "device", "stages"),
+    [
+        ((4096, 65536), "float16", H200, 2),  # whole columns, which nobody shares
+        ((65536, 8192), "float16", H200, 2),
+        ((65536, 8192), "float16", H200._replace(compute_capability=(7, 5)), 0),
+        ((65536, 8192), "float32", H200, 0),
+        ((1000, 8192), "float16", H200, 0),  # loaded at once
+    ],
+)
+def test_moments_of_columns_of_halves_are_copied(shape, dtype, device, stages):
+    moments = {name: layout((1, shape[1]), dtype) for name in ("mean", "variance")}
+    plan = make_plan(Moments((0,)), {"input": layout(shape, dtype), **moments}, device)
+    assert (constants(plan)["STAGES"], plan.launches[0].shared_bytes) == (
+        str(stages),
+        stages * plan.launches[0].block * 128,
+    )
+
+
+@pytest.mark.parametrize(
     ("shape", "pitch", "dtype", "gaps"),
     [
         ((64, 256, 128, 128), 129, "float32", 128),  # 31 gaps of 4 bytes

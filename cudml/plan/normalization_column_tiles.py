@@ -1,0 +1,240 @@
+"""How normalizations of columns share them out to blocks, whole or in tiles.
+
+A thread has a span of some neighbouring columns: kernels/normalization_spans.cuh.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from cudml.plan.device import DeviceProperties
+from cudml.plan.groups import Groups
+from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.normalization_steps import LEAST_TILES, rounds_of
+
+#: What a thread holds of its columns at a time, at the most.
+_SPAN_BYTES, _MOST_VALUES = 128, 64
+
+#: Neighbours of a thread, in bytes, of columns so short that their moments cost more than their sums, for which more
+#: threads are better: mean and variance of (4, 2621440) floats over 0 take an H200 17.5 us so, and 31.8 with 16 bytes,
+#: of (24, 873808) halves 13.5 and 18.5; but of (33, 317744) floats 15.3 and 14.3.
+_SHORT_LENGTH, _SHORT_BYTES = 32, 4
+
+#: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block.
+_STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
+_THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
+
+#: Threads across strips of halves for each that has columns, at the most, unless strips would be too narrow: (1677721,
+#: 160) take 0.451 ms so and 0.544 otherwise. Larger elements had better have wide strips: (4067203, 33) floats take
+#: 0.558 ms in strips of 64 threads, half of which are idle, and 0.690 in strips of 16.
+_MOST_IDLE = 1.3
+
+#: Tiles that are added up: threads, how wide strips are, how often a thread loads a span at most. On an H200 a block
+#: of 512 threads leaves memory idle when it ends. Blocks of four warps are the best, if they load often: 246 us for
+#: (65536, 4096), 252 if they load 8 times, and 257 where they have 256 threads. Narrow rows, of which more tiles are
+#: finished at once, load less often: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
+_TILES, _NARROW_TILES = (128, 128, 32), (128, 128, 8)
+
+#: Tiles that are normalized: narrower stores cost more than large blocks do.
+_APPLIED_TILES, _NARROW_APPLIED_TILES = (256, 256, 32), (256, 256, 16)
+
+#: Tiles for each multiprocessor, before a block loads several times: of what is normalized too, and of halves, which
+#: are copied while others are added up. (32, 112, 112, 64) floats over 0, 1, 2 take 84 us so and 87 with as many as
+#: where they are only read; mean and variance of (64, 56, 56, 64) float16s 14.4 us, and 15.9 with 8.
+_LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 8, 4
+
+#: Spans of a thread in shared memory: kernels/normalization_rounds.cuh. With 3 less is on its way at a time.
+_STAGES = 2
+
+#: How often a thread loads a span of a tile that it normalizes, at most: 780 us for (1048576, 256), 791 with 4.
+_APPLY_ROUNDS = 2
+
+#: The first compute capability with copies that nobody waits for (cp.async).
+_COPIES = (8, 0)
+
+#: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
+#: with half as much.
+_ONLY_SPAN_BYTES = 256
+
+#: Threads of a block that adds up whole columns alone, and how often each loads a span at most: nobody waits for
+#: another's sums then, and (4096, 65536) take 244 us with 32 threads, 246 with 64 and 249 with 128.
+_ALONE_THREADS, _ALONE_ROUNDS = (32, 64, 128), 128
+
+#: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block by
+#: whether whole vectors are loaded, and blocks of a cluster at the most.
+_CLUSTER_SPAN_BYTES, _CLUSTER_STRIP_BYTES = 256, (128, 64)
+_CLUSTER_THREADS, _MOST_BLOCKS = {True: 256, False: 512}, 8
+
+#: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
+NARROW_ROW_BYTES = 128
+
+
+class Columns(NamedTuple):
+    """How columns are shared out: the constants of kernels/normalization_columns.cu."""
+
+    vector: int
+    span: int
+    across: int
+    spans: int
+    rounds: int
+    chunk: int
+    blocks: int = 1
+    """That share whole columns, a tile each."""
+    stages: int = 0
+    """Spans of a thread that are copied to shared memory: kernels/normalization_rounds.cuh."""
+
+    @property
+    def steps(self) -> int:
+        """Of a span."""
+        return self.span * self.chunk
+
+    @property
+    def tile(self) -> int:
+        """Steps of a block."""
+        return self.spans * self.rounds * self.steps
+
+    @property
+    def threads(self) -> int:
+        return self.across * self.spans
+
+    @property
+    def width(self) -> int:
+        return self.across * self.vector
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of the spans of all threads."""
+        return self.stages * self.threads * self.steps * VECTOR_BYTES
+
+    def grid(self, groups: Groups) -> int:
+        """Blocks that have a tile of every column."""
+        return math.ceil(groups.count / self.width) * self.blocks
+
+
+def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
+    """How columns are shared out: whole to a block, or in the tiles that it adds up."""
+    size, chunk = groups.source.dtype.itemsize, groups.chunk
+    spans = _one_span(groups)
+    span = spans.span
+    while span > 1 and groups.length <= span // 2 * chunk:
+        span //= 2
+    count = power_of_two(math.ceil(groups.length / (span * chunk)))
+    most, least = (max(1, nbytes // (spans.vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
+    across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
+    while across > least and across * count > _THREADS:
+        across //= 2
+    if across * count <= _MOST_THREADS:
+        return spans._replace(span=span, across=max(across, _LEAST_THREADS // count), spans=count)
+    return _added(groups, device)
+
+
+def _added(groups: Groups, device: DeviceProperties) -> Columns:
+    """The tiles that a block adds up."""
+    if are_narrow(groups):
+        return _in_tiles(groups, device, *_NARROW_TILES, _least_tiles(groups))
+    alone = None if groups.has("output") else _alone(groups, device)
+    chosen = alone or _in_tiles(groups, device, *_TILES, _least_tiles(groups))
+    if chosen.rounds > 1:
+        copied = _are_copied(groups) and device.compute_capability >= _COPIES
+        return chosen._replace(stages=_STAGES if copied else 0)
+    only_reads = alone is None and not groups.has("output")
+    return chosen._replace(span=_span(_ONLY_SPAN_BYTES, chosen.vector, chosen.chunk)) if only_reads else chosen
+
+
+def applied_columns(groups: Groups, device: DeviceProperties) -> Columns:
+    """The tiles that a block normalizes."""
+    tiles = _NARROW_APPLIED_TILES if are_narrow(groups) else _APPLIED_TILES
+    chosen = _in_tiles(groups, device, *tiles, _LEAST_TILES_OF_BOTH)
+    return chosen._replace(rounds=min(chosen.rounds, _APPLY_ROUNDS))
+
+
+def _least_tiles(groups: Groups) -> int:
+    if _are_copied(groups):
+        return _LEAST_TILES_OF_HALVES
+    return _LEAST_TILES_OF_BOTH if groups.has("output") else LEAST_TILES
+
+
+def are_narrow(groups: Groups) -> bool:
+    return groups.count * groups.source.dtype.itemsize < NARROW_ROW_BYTES
+
+
+def _are_copied(groups: Groups) -> bool:
+    """Whether spans that are added up come by way of shared memory: kernels/normalization_rounds.cuh. Strips that are
+    narrower, whose rows share lines of the cache, had better be loaded: (64, 75, 75, 144) float16s over 0, 1, 2 take
+    103 us so and 110 otherwise, their mean and variance 42 and 47."""
+    if groups.source.dtype.itemsize != 2 or are_narrow(groups) or _vector(groups) != groups.chunk:
+        return False
+    across = _block(_one_span(groups), groups, *_TILES[:2]).across
+    return across * VECTOR_BYTES == _STRIP_BYTES and moves_whole_vectors(groups)
+
+
+def _one_span(groups: Groups) -> Columns:
+    vector = _vector(groups)
+    return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk), 1, 1, 1, groups.chunk)
+
+
+def _in_tiles(
+    groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int, least_tiles: int
+) -> Columns:
+    """Strips of so many bytes, that are cut into tiles of so many threads."""
+    block = _block(_one_span(groups), groups, threads, nbytes)
+    rounds = rounds_of(groups, block.width * block.spans * block.steps, most_rounds, device, least_tiles)
+    return block._replace(rounds=rounds)
+
+
+def _alone(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Strips that are tiles; None where that leaves too few, or columns are too long."""
+    for threads in _ALONE_THREADS:
+        block = _block(_one_span(groups), groups, threads, _STRIP_BYTES)
+        rounds = power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
+        enough = math.ceil(groups.count / block.width) >= LEAST_TILES * device.multiprocessors
+        if enough and rounds <= _ALONE_ROUNDS and block.width <= threads:
+            return block._replace(rounds=rounds)
+    return None
+
+
+def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
+    """So many threads that have a strip of so many bytes."""
+    width = spans.vector * groups.source.dtype.itemsize
+    vectors = math.ceil(groups.count / spans.vector)
+    most = min(max(1, nbytes // width), power_of_two(vectors))
+    narrower = (most // 2, most // 4) if groups.source.dtype.itemsize == 2 else ()
+    widths = [most, *(across for across in narrower if across * width >= _LEAST_STRIP_BYTES)]
+    busy = (across for across in widths if math.ceil(vectors / across) * across <= _MOST_IDLE * vectors)
+    across = next(busy, widths[-1])
+    return spans._replace(across=across, spans=max(1, threads // across))
+
+
+def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """How columns are shared out to clusters of blocks; None where they are too long."""
+    if device.compute_capability < (9, 0) or not groups.has("output"):
+        return None
+    size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
+    span = _span(_CLUSTER_SPAN_BYTES, vector, chunk)
+    for nbytes in _CLUSTER_STRIP_BYTES:
+        across = max(1, nbytes // (vector * size))
+        chosen = Columns(vector, span, across, _CLUSTER_THREADS[moves_whole_vectors(groups)] // across, 1, chunk)
+        chosen = chosen._replace(blocks=math.ceil(groups.length / chosen.tile))
+        if chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width:
+            return chosen
+    return None
+
+
+def moves_whole_vectors(groups: Groups) -> bool:
+    return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
+
+
+def _span(nbytes: int, vector: int, chunk: int) -> int:
+    """Chunks of a span of so many bytes."""
+    return max(1, min(nbytes // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
+
+
+def _vector(groups: Groups) -> int:
+    """Neighbouring columns of a thread: as many as one access moves, of the input and of the output."""
+    is_short = groups.length <= _SHORT_LENGTH and not groups.has("output")
+    vector = max(1, (_SHORT_BYTES if is_short else VECTOR_BYTES) // groups.widest)
+    names = [name for name in ("input", "output") if groups.has(name)]
+    while vector > 1 and not all(groups.packed_columns(name, vector) for name in names):
+        vector //= 2
+    return vector
