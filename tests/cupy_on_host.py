@@ -100,6 +100,7 @@ class CupyOnHost:
         for module, replaced in (
             (cuda_backend, {"get_device_id": lambda: self.device, "properties_of": lambda device: H200}),
             (launcher, {"architecture_of": lambda device: "sm_90", "_module": lambda *names: names}),
+            (launcher, {"fill_cache": lambda kernels: 0}),
             (launcher, {"_function": self._function, "steps_of": steps_of, "_scratch_of": lambda device: pieces}),
             (launcher, {"is_capturing": lambda stream: False, "kept_for_replays": lambda array: array}),
             (repeats, {"get_device_id": lambda: self.device, "get_current_stream": lambda device: stream}),

@@ -196,6 +196,30 @@ def test_a_private_folder_goes_with_the_process(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_kernels_are_compiled_side_by_side_and_only_those_that_are_missing(monkeypatch):
+    """Each compilation waits until another one has begun."""
+    real, both, reports = compiler.compile_cubin, threading.Barrier(2, timeout=60), []
+
+    def waiting(*arguments):
+        both.wait()
+        return real(*arguments)
+
+    path("sm_80")
+    monkeypatch.setattr(compiler, "compile_cubin", waiting)
+    kernels = [(PLAN.source, PLAN.constants, architecture) for architecture in ("sm_80", "sm_89", "sm_90")]
+    assert cache.fill_cache(kernels, lambda *counts: reports.append(counts)) == 2
+    assert reports == [(1, 2), (2, 2)]
+    assert all(cache.is_cached(*kernel) for kernel in kernels)
+    assert cache.fill_cache(kernels) == 0
+
+
+def test_a_kernel_that_does_not_compile_is_reported_from_among_others():
+    wrong = (PLAN.source, (*PLAN.constants, ("INDEX", "nothing")), "sm_90")
+    with pytest.raises(compiler.CompileError, match="nothing"):
+        cache.fill_cache([(PLAN.source, PLAN.constants, "sm_90"), wrong])
+    assert cache.is_cached(PLAN.source, PLAN.constants, "sm_90")
+
+
 def test_no_temporary_files_stay(folder):
     path()
     assert sorted(file.suffix for file in folder.iterdir()) == [".cubin", ".nvrtc"]

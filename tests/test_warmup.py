@@ -16,7 +16,7 @@ import cupy
 from cupy_on_host import CupyOnHost
 
 import cudml
-from cudml.cuda import cache, compiler, warmup
+from cudml.cuda import cache, compiler, launcher, warmup
 
 X = np.random.default_rng(3).standard_normal((4, 9)).astype(np.float32)
 
@@ -41,6 +41,18 @@ def test_each_kernel_is_compiled_once_and_a_bar_counts_them(host, tmp_path, caps
     assert cudml.warmup(calls) == 0
     assert capsys.readouterr().err == ""
     assert set(host.launches) == {"loaded"}
+
+
+def test_a_call_in_two_steps_compiles_their_kernels_side_by_side(host, monkeypatch):
+    seen = []
+    monkeypatch.setattr(launcher, "fill_cache", seen.extend)
+    x = host.asarray(np.zeros((4096, 9), np.float32))
+    for _ in range(2):
+        cudml.mean_variance_normalization(x, axes=0)
+    assert [(source, dict(constants)["KERNELS"], architecture) for source, constants, architecture in seen[:2]] == [
+        ("normalization_columns.cu", "sum_columns", "sm_90"),
+        ("normalization_columns.cu", "apply_columns", "sm_90"),
+    ]
 
 
 def test_the_bar_can_be_left_out(host, capsys):

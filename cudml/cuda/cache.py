@@ -13,9 +13,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from cudml.cuda import compiler, sources
 from cudml.cuda.files import read_whole, write_whole
@@ -28,6 +30,9 @@ _USERS_FOLDER = {
 }
 
 _ELSEWHERE: dict[Path, Path] = {}
+
+#: The file of a kernel, the constants and the architecture that it is compiled with.
+Kernel: TypeAlias = tuple[str, compiler.Constants, str]
 
 
 def cache_folder() -> Path:
@@ -59,6 +64,21 @@ def cubin_path(name: str, constants: compiler.Constants, architecture: str) -> P
 def is_cached(name: str, constants: compiler.Constants, architecture: str) -> bool:
     """Whether `cubin_path` finds the file without compiling."""
     return any(map(_found, _places(name, constants, architecture)))
+
+
+def fill_cache(kernels: Iterable[Kernel], report: Callable[[int, int], None] | None = None) -> int:
+    """Compiles the kernels that are missing side by side, and returns how many that were; `report` is told how many of
+    them are done each time that one is. NVRTC compiles in as many threads as there are."""
+    missing = [kernel for kernel in kernels if not is_cached(*kernel)]
+    if not missing:
+        return 0
+    with ThreadPoolExecutor(os.cpu_count(), "cudml-compiler") as pool:
+        running = [pool.submit(cubin_path, *kernel) for kernel in missing]
+        for done, future in enumerate(as_completed(running), start=1):
+            future.result()
+            if report:
+                report(done, len(missing))
+    return len(missing)
 
 
 def _places(name: str, constants: compiler.Constants, architecture: str) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import cupy
 from cupy_backends.cuda.api import driver
 
-from cudml.cuda.cache import cubin_path
+from cudml.cuda.cache import cubin_path, fill_cache
 from cudml.cuda.device import architecture_of
 from cudml.cuda.graphs import capture_of, is_capturing, kept_for_replays
 from cudml.cuda.scratch import NO_PIECE, DeviceScratch, Piece
@@ -42,6 +42,8 @@ class Step(NamedTuple):
 @lru_cache(maxsize=4096)
 def steps_of(plan: Plan, device: int) -> tuple[Step, ...]:
     """The launches of a plan; the first time their kernels are compiled or found on disk, and loaded."""
+    if plan.then:
+        fill_cache((part.source, part.constants, architecture_of(device)) for part in plan.parts)
     return tuple(step for part in plan.parts for step in _steps_of_part(part, device))
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cupy
 
 from cudml.cuda.backend import BACKEND
-from cudml.cuda.cache import cubin_path, is_cached
+from cudml.cuda.cache import fill_cache
 from cudml.cuda.device import architecture_of
 from cudml.cuda.launcher import steps_of
 
@@ -26,23 +24,11 @@ def warmup_of(calls: Iterable[Callable[[], Any]], progress: bool) -> int:
     kernels = {
         (part.source, part.constants, architecture_of(device)) for plan, device in planned for part in plan.parts
     }
-    missing = [kernel for kernel in kernels if not is_cached(*kernel)]
-    for done in _compiled(missing):
-        if progress:
-            _show(done, len(missing))
+    compiled = fill_cache(kernels, _show if progress else None)
     for plan, device in planned:
         with cupy.cuda.Device(device):
             steps_of(plan, device)
-    return len(missing)
-
-
-def _compiled(kernels: list[tuple[str, Any, str]]) -> Iterator[int]:
-    """How many are done, each time that one is; NVRTC compiles in as many threads as there are."""
-    with ThreadPoolExecutor(os.cpu_count(), "cudml-warmup") as pool:
-        running = [pool.submit(cubin_path, *kernel) for kernel in kernels]
-        for done, future in enumerate(as_completed(running), start=1):
-            future.result()
-            yield done
+    return compiled
 
 
 def _show(done: int, count: int) -> None:
