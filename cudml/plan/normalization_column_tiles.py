@@ -44,7 +44,8 @@ _APPLIED_TILES, _NARROW_APPLIED_TILES = (256, 256, 32), (256, 256, 16)
 #: where they are only read; mean and variance of (64, 56, 56, 64) float16s 14.4 us, and 15.9 with 8.
 _LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 8, 4
 
-#: Spans of a thread in shared memory: kernels/normalization_rounds.cuh. With 3 less is on its way at a time.
+#: Spans of a thread in shared memory: kernels/normalization_rounds.cuh. (64, 56, 56, 256) float16s over 0, 1, 2 take 91
+#: us with 2 and 94 with 3, mean and variance of (64, 256, 128, 128) over 0, 2 156 and 162.
 _STAGES = 2
 
 #: How often a thread loads a span of a tile that it normalizes, at most: 780 us for (1048576, 256), 791 with 4.

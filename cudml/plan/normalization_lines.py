@@ -5,12 +5,13 @@ kernels/normalization_lines.cu.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import power_of_two
 from cudml.plan.loads import EVICT_NORMALLY
-from cudml.plan.normalization_steps import array_arguments, parameters, rounds_of, two_steps
+from cudml.plan.normalization_steps import apply_step, array_arguments, parameters, rounds_of, sum_step
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
@@ -165,7 +166,11 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     constants, block = _constants(groups, spec), most_warps * LANES
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
-    return two_steps("lines", groups, spec, {**constants, **shares}, block)
+    constants |= shares
+    sums = sum_step("lines", groups, spec, constants, block)
+    if not groups.has("output"):
+        return sums
+    return replace(sums, launches=sums.launches + apply_step("lines", groups, spec, constants, block).launches)
 
 
 def _chunks(groups: Groups) -> int:

@@ -1,9 +1,8 @@
-"""What the plans of all normalizations share: their arguments, and the two steps for groups of several tiles."""
+"""What the plans of all normalizations share: their arguments, and either step for groups of several tiles."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -60,17 +59,6 @@ def rounds_of(
     while rounds > 1 and groups.count * groups.length < least_tiles * device.multiprocessors * elements * rounds:
         rounds //= 2
     return rounds
-
-
-def two_steps(
-    kind: str, groups: Groups, spec: Normalization, constants: dict[str, str | int | bool], block: int, columns: int = 1
-) -> Plan:
-    """The sums of all tiles, and then every tile again, by blocks alike."""
-    sums = sum_step(kind, groups, spec, constants, block, columns)
-    if not groups.has("output"):
-        return sums
-    applied = apply_step(kind, groups, spec, constants, block, columns)
-    return replace(sums, launches=(*sums.launches, *applied.launches))
 
 
 def sum_step(
