@@ -100,8 +100,12 @@ __device__ void add_piece(const Work& work, const Piece& piece, Shares& shares, 
         const int visit = piece.turn.visit(i);
         work.stage(visit).full.wait(use_of(visit));
         if (mine) {
-            const Staged staged(work, piece, work.unit(piece.turn, i));
-            const Sums of_part = sum_of_part(staged, team * CHUNKS * CHUNK, piece.existing(column), shift);
+            const Unit unit = work.unit(piece.turn, i);
+            Sums of_part = {};
+            if (unit.count > 0) {
+                const Staged staged(work, piece, unit);
+                of_part = sum_of_part(staged, team * CHUNKS * CHUNK, piece.existing(column), shift);
+            }
             const Sums sums = gather(shares, visit, team, column, of_part);
             if (team == 0) total = over_units.next(i, sums);
         }

@@ -97,29 +97,43 @@ __device__ void copy_lines(const Work& work, const Piece& piece, const Unit& uni
     }
 }
 
-// What of the columns of a unit these leave out: chunks of which not all exists, and rows that do not.
-__device__ void copy_rest(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
-    const Index apart = work.g.kept.stride[OF_INPUT][INNER];
-    const int steps = INPUT_TURNED ? unit.count / CHUNK * CHUNK : unit.count;
+// What of a unit's columns these leave out: steps behind its last whole chunk, and behind its end.
+__device__ void finish_columns(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
+    const int copied = INPUT_TURNED ? unit.count / CHUNK * CHUNK : unit.count;
 #pragma unroll 1
-    for (int i = steps * COLUMNS + static_cast<int>(threadIdx.x); i < STEPS * COLUMNS; i += COPYING) {
-        const int step = i / COLUMNS, column = i % COLUMNS;
-        if (column >= piece.width) continue;
-        const Index offset = step < unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;
-        const char* from = piece.first.input + column * apart + offset;
-        if constexpr (SIZE >= 4) copy_async<SIZE>(staged.element(step, column), from);
-        else *reinterpret_cast<Input*>(staged.element(step, column)) = *reinterpret_cast<const Input*>(from);
+    for (int column = static_cast<int>(threadIdx.x); column < piece.width; column += COPYING) {
+        const Arrays group = piece.column(work.g, column);
+        const Input first = load_input(group, work.g, 0);
+#pragma unroll 1
+        for (int step = copied; step < STEPS; step++) {
+            const bool exists = step < unit.count;
+            *reinterpret_cast<Input*>(staged.element(step, column)) =
+                exists ? load_input(group, work.g, unit.begin + step) : first;
+        }
+    }
+}
+
+// A unit that does not exist: nobody adds it up, and what normalizers take of it is not stored.
+__device__ void clear_stage(char* data) {
+#pragma unroll 1
+    for (int place = static_cast<int>(threadIdx.x) * 16; place < STAGE_BYTES; place += COPYING * 16) {
+        *reinterpret_cast<uint4*>(data + place) = uint4{};
     }
 }
 
 __device__ void load_unit(const Work& work, const Piece& piece, const Unit& unit, Gate& full) {
+    if (unit.count == 0) {
+        clear_stage(work.data(unit.visit));
+        full.arrive();
+        return;
+    }
     const Staged staged(work, piece, unit);
     if constexpr (SHIFTED) copy_shifted_rows<COPYING>(work, piece, unit, staged);
     else if constexpr (INPUT_TURNED) copy_lines<COPYING>(work, piece, unit, staged);
     else copy_rows(work, piece, unit, staged);
     if constexpr (SHIFTED || INPUT_TURNED) {
         if (unit.count < STEPS) {
-            copy_rest(work, piece, unit, staged);
+            finish_columns(work, piece, unit, staged);
             copy_async_wait_all();
             full.arrive();
             return;

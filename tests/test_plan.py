@@ -671,6 +671,41 @@ def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
 
 
 @pytest.mark.parametrize(
+    ("length", "warps", "tiles"),
+    [
+        (17_262, 9, 2),  # 68 of 128 rows each
+        (33_000, 11, 3),
+        (40_000, 16, 3),  # 81 % of three whole ones
+        (262_144, 16, 16),
+    ],
+)
+def test_tiles_of_moments_are_even(length, warps, tiles):
+    moments = {name: layout((4096, 1)) for name in ("mean", "variance")}
+    plan = make_plan(Moments((1,)), {"input": layout((4096, length)), **moments})
+    assert (plan.launches[0].grid, plan.launches[0].block) == (4096 * tiles, 32 * warps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((131_072, 438), "float32", ("normalize_lines", "4", "24")),  # 80 registers, and one warp
+        ((131_072, 437), "float32", ("normalize_lines", "4", "32")),
+        ((131_072, 440), "float32", ("normalize_short_lines", "4", "12")),
+        ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
+        ((32_768, 10_032), "float32", ("normalize_lines", "8", "3")),
+        ((52, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
+        ((32_768, 3001), "float16", ("normalize_lines", "4", "8")),
+    ],
+)
+def test_rows_that_begin_anywhere_have_registers_for_their_scale(shape, dtype, expected):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": layout(shape[1:], dtype)}
+    arrays["bias"] = arrays["scale"]
+    plan = make_plan(Normalization((1,)), arrays)
+    found = constants(plan)
+    assert (plan.launches[0].kernel, found["ROWS"], found["RESIDENT"]) == expected
+
+
+@pytest.mark.parametrize(
     ("pattern", "size", "expected"),
     [
         ("padded by 32", 4, {"SHIFTED": "0", "AMONG": "1", "COPY_BYTES": "16", "LOADERS": "2"}),
@@ -1000,22 +1035,59 @@ def test_moments_of_short_columns_have_many_threads(shape, dtype, length, vector
 
 
 @pytest.mark.parametrize(
-    ("shape", "expected"),
+    ("shape", "dtype", "columns"),
     [
-        ((30_000, 700), ["normalize_strips"]),
-        ((30_000, 701), ["sum_columns", "apply_columns"]),  # a strip at a time, whose edges share sectors
-        ((4096, 65_537), ["normalize_strips"]),  # 8 at a time
+        ((6405, 4024), "float32", 64),
+        ((6405, 4023), "float32", 128),  # strips share sectors
+        ((6405, 4020), "float32", 64),  # rows are whole vectors
+        ((8000, 4002), "float16", 128),
+        ((6405, 4023), "float64", 32),
+        ((20_000, 2047), "float32", 64),  # blocks would have two pieces of a wide strip
+        ((20_000, 129), "float32", 64),  # a wide strip would have a column
+        ((65_536, 1001), "float32", None),  # two pieces of the only team are more than a ring
+        ((50_000, 501), "float32", None),  # blocks have two pieces
     ],
 )
-def test_strips_that_share_sectors_are_stored_side_by_side(shape, expected):
-    assert kernels(make_plan(Normalization((0,)), {"input": layout(shape), "output": layout(shape)})) == expected
+def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    if columns is None:
+        assert kernels(plan) == ["sum_columns", "apply_columns"]
+    else:
+        assert (kernels(plan), constants(plan)["COLUMNS"]) == (["normalize_strips"], str(columns))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((320, 216_611), "float32", {"ACROSS": "32", "SPANS": "16"}),  # rows begin amid sectors
+        ((320, 216_608), "float32", {"ACROSS": "4", "SPANS": "64"}),
+        ((11_184_810, 3), "float16", {"SPAN": "4", "VECTOR": "1"}),
+        ((11_184_810, 3), "float32", {"SPAN": "8", "VECTOR": "1"}),
+        ((16_777_216, 2), "float16", {"SPAN": "4", "VECTOR": "2"}),
+        ((2048, 8), "float16", {"ROUNDS": "1", "HAS_OUTPUT": "1"}),
+    ],
+)
+def test_threads_have_as_much_of_columns_as_fits_them(shape, dtype, expected):
+    found = constants(make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)}))
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "launches"),
+    [((2048, 8), "float16", 1), ((4096, 8), "float16", 2), ((8000, 2), "float32", 2), ((8000, 64), "float32", 1)],
+)
+def test_no_block_has_many_rows_alone(shape, dtype, launches):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert len(kernels(plan)) == launches
 
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "blocks"),
     [
         ((20_000, 2048), "float32", 132),  # 32 strips of 79 pieces
-        ((20_000, 2112), "float32", 120),  # 33 strips, of which three teams of 40 blocks have one each
+        ((20_000, 4000), "float32", 132),  # 63 strips: a team would have 79 blocks
+        ((20_000, 8320), "float32", 120),  # 130 strips, of which three teams of 40 blocks have one each
+        ((4096, 4096), "float32", 128),  # 64 strips, of which eight teams of 16 blocks have one each
         ((25_088, 1024), "float16", 132),
         ((20_000, 64), "float32", 79),  # one strip
     ],
@@ -1031,7 +1103,7 @@ def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
         ((64 * 112 * 112, 64), "float16", 128, 8, 2),
         ((64 * 112 * 112, 64), "float32", 128, 8, 0),  # floats wait in registers
         ((64 * 112 * 112, 24), "float16", 128, 2, 0),  # narrow rows, which warps move
-        ((200_000, 331), "float16", 128, 4, 0),  # columns that vectors do not move
+        ((200_000, 331), "float16", 128, 8, 0),  # columns that vectors do not move: half a span of each
         ((64 * 75 * 75, 144), "float16", 128, 4, 0),  # narrow strips
         ((1_000_000, 256), "float64", 128, 32, 0),
     ],
@@ -1232,6 +1304,36 @@ def test_short_rows_are_computed_by_elements_unless_they_are_whole_packs():
     for length, kernel in ((31, "elements"), (32, "packs"), (8, "packs"), (10, "elements")):
         source = layout((1000, length))
         assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length", "kernel"),
+    [
+        ("int8", 95, "elements"),
+        ("int8", 96, "packs"),
+        ("int8", 100, "packs"),
+        ("int8", 64, "packs"),  # whole ones
+        ("int16", 47, "elements"),
+        ("int16", 50, "packs"),
+        ("float32", 31, "elements"),
+        ("float32", 33, "packs"),
+    ],
+)
+def test_rows_of_a_divisor_each_are_never_tiles(dtype, length, kernel):
+    source = layout((1000, length), dtype)
+    assert kernels(modulus(source, layout((1000, 1), dtype), source)) == [f"modulus_{kernel}"]
+
+
+def test_more_elements_are_few_where_rows_begin_anywhere():
+    for shape, divisor, kernel in (
+        ((256, 501), (501,), "elements"),
+        ((256, 501), (256, 1), "packs"),
+        ((256, 500), (500,), "packs"),
+        ((700, 501), (501,), "packs"),
+    ):
+        source = layout(shape)
+        plan = modulus(source, layout(divisor), source, threads_per_multiprocessor=2048)
+        assert kernels(plan) == [f"modulus_{kernel}"]
 
 
 def test_packs_with_a_common_divisor_share_a_thread():

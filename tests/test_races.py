@@ -17,7 +17,7 @@ from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES, LIBRARY, Case
 
 from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
-from cudml.plan.plan import Plan
+from cudml.plan.plan import Plan, Struct
 from cudml.plan.scan_lines import LINE_SHARES
 from cudml.plan.scan_linked import LINKED_SHARES
 
@@ -113,6 +113,17 @@ def test_cases_load_by_elements_behind_gates_of_both_kinds(source: str, plans: l
 def test_cases_load_and_copy_spans(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if "sum_columns" in dict(plan.constants)["KERNELS"]]
     assert {constant["STAGES"] for constant in constants} == {"0", "2"}
+
+
+def test_cases_share_strips_in_every_way(plans: list[Plan]):
+    strips = [plan for plan in plans if plan.source == "normalization_strips.cu"]
+    constants = [dict(plan.constants) for plan in strips]
+    shifted = {(constant["INPUT"], constant["COLUMNS"]) for constant in constants if constant["SHIFTED"] == "1"}
+    assert shifted == {("float", "64"), ("float", "128"), ("float16", "128"), ("double", "32")}
+    wide = [constant for constant in constants if (constant["INPUT"], constant["COLUMNS"]) == ("float", "128")]
+    assert {constant["OUTPUT_PACKED"] for constant in wide} == {"0", "1"}
+    launches = [(plan.launches[0].grid, plan.launches[0].arguments[-1]) for plan in strips]
+    assert {blocks % cut.values[1] > 0 for blocks, cut in launches if isinstance(cut, Struct)} == {False, True}
 
 
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cudml.plan.columns import MOST_COLUMN_BYTES, SECTOR_BYTES, ColumnCase
+from cudml.plan.columns import MOST_COLUMN_BYTES, ColumnCase
 from cudml.plan.device import LANES
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, ArrayLayout
 
 #: Bytes of a step of a unit. A copy in units of 32 KiB reaches 80 % of copy speed on an H200 with 128 bytes, 92 % with
 #: 256, 93 % with 512; but what is folded grows with the columns.

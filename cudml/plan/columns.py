@@ -26,9 +26,6 @@ DENSE_COLUMNS, _DENSE_COLUMNS_OF_SHIFTED = 64, 128
 #: What is summed of a row, in bytes, at the most.
 MOST_COLUMN_BYTES = 512
 
-#: What memory writes at least: less of it is read first.
-SECTOR_BYTES = 32
-
 
 class ColumnCase(NamedTuple):
     """What the choices of a plan depend on."""

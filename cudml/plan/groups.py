@@ -16,6 +16,7 @@ import numpy as np
 from cudml.plan.device import LANES
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import (
+    SECTOR_BYTES,
     VECTOR_BYTES,
     ArrayLayout,
     Dims,
@@ -200,6 +201,11 @@ class Groups:
         if not isinstance(layout, ArrayLayout):
             return False
         return self.kept.sizes[-1] % vector == 0 and self._moves(layout, name, vector, self.kept, self.reduced)
+
+    def rows_begin_with_sectors(self, name: str) -> bool:
+        """Whether those of neighbouring groups do, if the first one does."""
+        strides = (*self.kept.strides[name][:-1], *self.reduced.strides[name])
+        return all(stride % SECTOR_BYTES == 0 for stride in strides)
 
     def _moves(self, layout: ArrayLayout, name: str, count: int, along: JointAxes, other: JointAxes) -> bool:
         nbytes = min(VECTOR_BYTES, count * layout.dtype.itemsize)

@@ -11,6 +11,9 @@ import numpy as np
 #: The widest access of a thread.
 VECTOR_BYTES = 16
 
+#: What memory moves at least: to write less of it, it is read first.
+SECTOR_BYTES = 32
+
 #: Offsets and counts up to here fit 32-bit arithmetic with room for what a last, partial block adds.
 _INDEX32_LIMIT = 2**31 - 2**24
 

@@ -41,13 +41,17 @@ PREFETCHED_BYTES = 1 << 23
 ITEMS = 4
 #: Where an array has fewer elements than this part of the threads that a GPU runs at once, a thread takes one element
 #: and a block has fewer threads: what counts is how soon the loads begin, and how few instructions come after them.
-SMALL_PART = 4
+#: Packs of rows that begin anywhere take more of these: (256, 501) float32 by a row take an H100 1.6 us by elements,
+#: and 2.5 in packs.
+SMALL_PART, _SMALL_PART_OF_SHIFTED = 4, 1
 SMALL_BLOCK = 128
 #: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
 #: reciprocals cost as much as two rows' remainders; of large ones 4 rows are 2 % slower than 2 on an H200.
 ROWS = {1: 4, 2: 4, 4: 2, 8: 2}
-#: Below so many packs a row's first and last ones, if they are not whole, cost more than single elements do.
-LEAST_PACKS_OF_ROW = 8
+#: Below so many packs a row's first and last ones, if they are not whole, cost more than single elements do; and if the
+#: row has one divisor of few bytes. (480000, 100) int8 by a column take an H100 72 us in packs and 108 by elements,
+#: (960000, 50) int16 94 and 107, (1297296, 37) 134 and 107; but (1000000, 50) by a row 153 and 111.
+LEAST_PACKS_OF_ROW, _LEAST_BY_ONE, _ITEMSIZE_BY_ONE = 8, 6, 2
 #: Height and width of a tile and threads of a block by the bytes of the elements that move through shared memory. On an
 #: H200 these are the fastest of 64 to 256 elements either way and 64 to 256 threads: bytes at 94 % of copy speed (64 x
 #: 128: 91 %), halves at 98 % (128 x 128: 94 %).
@@ -127,7 +131,7 @@ class _Call:
 def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: DeviceProperties) -> Plan:
     """The launch of `output` = `dividend` % `divisor`; an operand given as a dtype is one number."""
     call = _call(spec, arrays, device)
-    if math.prod(call.sizes) * SMALL_PART <= device.multiprocessors * device.threads_per_multiprocessor:
+    if math.prod(call.sizes) * _small_part(call) <= device.multiprocessors * device.threads_per_multiprocessor:
         return _plan_elements(call, 1, SMALL_BLOCK)
     return _plan_packs(call) or _plan_tiles(call) or _plan_elements(call, ITEMS, BLOCK)
 
@@ -145,13 +149,18 @@ def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: Devi
     return _Call(spec, stretched, sizes, {name: found.get(name, (0,) * len(sizes)) for name in stretched}, device)
 
 
+def _small_part(call: _Call) -> int:
+    """Of which an array is too small for packs."""
+    shifted = all(name in call.layouts and call.is_dense(name) for name in _OPERANDS) and not _has_whole_rows(call)
+    return _SMALL_PART_OF_SHIFTED if shifted else SMALL_PART
+
+
 # ---- packs of neighbours
 
 
 def _plan_packs(call: _Call) -> Plan | None:
     """None unless the innermost axis is dense in the output and, in operands, dense, of every second element or one."""
-    widest = max(layout.dtype.itemsize for layout in call.layouts.values())
-    pack, shared = max(VECTOR_BYTES // widest, 1), ROWS[widest]
+    pack, shared = _pack(call), ROWS[_widest(call)]
     if not (call.is_dense("output") and call.layouts["output"].element_aligned):
         return None
     if not all(call.is_dense(n) or call.is_every_second(n) or call.strides[n][-1] == 0 for n in call.layouts):
@@ -159,7 +168,7 @@ def _plan_packs(call: _Call) -> Plan | None:
     whole = {name: call.is_dense(name) and _begins_with_packs(call, name, pack) for name in call.layouts}
     moved = [name for name in call.layouts if call.strides[name][-1] != 0]
     in_packs = call.sizes[-1] % pack == 0 and all(whole[name] for name in moved)
-    if len(call.sizes) > 1 and not in_packs and call.sizes[-1] < LEAST_PACKS_OF_ROW * pack:
+    if len(call.sizes) > 1 and not in_packs and call.sizes[-1] < _least_packs(call) * pack:
         return None
     access = {name: _access(call, name, packed=whole.get(name, False) and whole["output"]) for name in _OPERANDS}
     if access == {"dividend": "PACKED", "divisor": "ONE"} and call.sizes[-1] % (shared * pack) == 0:
@@ -181,6 +190,25 @@ def _plan_packs(call: _Call) -> Plan | None:
     # Memory wants a pack of every thread that a multiprocessor has room for, or several of half as many.
     own |= {"BLOCKS": max(call.device.threads_per_multiprocessor // block, 1) if rows == 1 else 1}
     return call.plan("modulus_packs", access, threads, block, geometry, EVICTION=_eviction(call, access), **own)
+
+
+def _widest(call: _Call) -> int:
+    return max(layout.dtype.itemsize for layout in call.layouts.values())
+
+
+def _pack(call: _Call) -> int:
+    return max(VECTOR_BYTES // _widest(call), 1)
+
+
+def _has_whole_rows(call: _Call) -> bool:
+    """Whether every row of the output begins with a whole pack."""
+    return _begins_with_packs(call, "output", _pack(call))
+
+
+def _least_packs(call: _Call) -> int:
+    """Of a row whose ends are not whole packs."""
+    by_one = "divisor" in call.layouts and call.strides["divisor"][-1] == 0
+    return _LEAST_BY_ONE if by_one and _widest(call) <= _ITEMSIZE_BY_ONE else LEAST_PACKS_OF_ROW
 
 
 def _is_prefetched(call: _Call) -> bool:
@@ -266,6 +294,8 @@ def _turned_axis(call: _Call) -> int | None:
     if not call.is_dense("output"):
         return None
     for name in call.layouts:
+        if call.strides[name][-1] == 0:
+            continue  # a tile has one element of it for each row: (2823528, 17) int8 take an H100 517 us so, and 108
         for axis, size in enumerate(call.sizes[:-1]):
             if _is_turned(call, name, axis) and min(size, call.sizes[-1]) >= LEAST_TURNED:
                 return axis

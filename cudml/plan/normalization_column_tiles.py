@@ -13,16 +13,23 @@ from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, power_of_two
 from cudml.plan.normalization_steps import LEAST_TILES, rounds_of
 
-#: What a thread holds of its columns at a time, at the most.
-_SPAN_BYTES, _MOST_VALUES = 128, 64
+#: What a thread holds of its columns at a time, at the most, and of single columns of halves, for which registers are
+#: too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and 276 by 64.
+_SPAN_BYTES, _MOST_VALUES, _MOST_SINGLE_HALVES = 128, 64, 32
 
 #: Neighbours of a thread, in bytes, of columns so short that their moments cost more than their sums, for which more
 #: threads are better: mean and variance of (4, 2621440) floats over 0 take an H200 17.5 us so, and 31.8 with 16 bytes,
 #: of (24, 873808) halves 13.5 and 18.5; but of (33, 317744) floats 15.3 and 14.3.
 _SHORT_LENGTH, _SHORT_BYTES = 32, 4
 
-#: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block.
+#: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block, unless they begin
+#: amid sectors, which neighbours load too then: (320, 216611) floats take an H100 284 us in strips of 128 bytes, and
+#: 395 in strips of 64; (400, 100000) 136 and 128.
 _STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
+
+#: Rows of columns that one block alone has, at most: its multiprocessor moves no more than a row in 2 ns. (8000, 2)
+#: floats take an H100 14.1 us so, and 5.3 in tiles; (2048, 8) 4.2 and 4.9.
+_MOST_ROWS_ALONE = 2048
 _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 
 #: Threads across strips of halves for each that has columns, at the most, unless strips would be too narrow: (1677721,
@@ -123,9 +130,11 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     count = power_of_two(math.ceil(groups.length / (span * chunk)))
     most, least = (max(1, nbytes // (spans.vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
     across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
-    while across > least and across * count > _THREADS:
+    threads = _THREADS if groups.rows_begin_with_sectors("input") else _MOST_THREADS
+    while across > least and across * count > threads:
         across //= 2
-    if across * count <= _MOST_THREADS:
+    alone = across * spans.vector >= groups.count and groups.length > _MOST_ROWS_ALONE
+    if across * count <= _MOST_THREADS and not alone:
         return spans._replace(span=span, across=max(across, _LEAST_THREADS // count), spans=count)
     return _added(groups, device)
 
@@ -172,7 +181,8 @@ def _are_copied(groups: Groups) -> bool:
 
 def _one_span(groups: Groups) -> Columns:
     vector = _vector(groups)
-    return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk), 1, 1, 1, groups.chunk)
+    values = _MOST_SINGLE_HALVES if vector == 1 and groups.source.dtype.itemsize == 2 else _MOST_VALUES
+    return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 
 def _in_tiles(
@@ -226,9 +236,9 @@ def moves_whole_vectors(groups: Groups) -> bool:
     return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
 
 
-def _span(nbytes: int, vector: int, chunk: int) -> int:
-    """Chunks of a span of so many bytes."""
-    return max(1, min(nbytes // (vector * VECTOR_BYTES), _MOST_VALUES // (vector * chunk)))
+def _span(nbytes: int, vector: int, chunk: int, values: int = _MOST_VALUES) -> int:
+    """Chunks of a span of so many bytes and values."""
+    return max(1, min(nbytes // (vector * VECTOR_BYTES), values // (vector * chunk)))
 
 
 def _vector(groups: Groups) -> int:

@@ -27,11 +27,12 @@ from cudml.plan.spec import Normalization
 #: with 80, as blocks of 512 threads find room for two.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_READERS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
-#: Blocks of clusters for each multiprocessor, at the most. If there are more, clusters wait until as many blocks have
-#: room at once, and strips (normalization_strips.cu) are faster: on an H200 448 blocks are by 13 % faster than strips,
-#: 512 by 3 % slower, 16384 by 12 %. Where rows are not whole vectors 256 are slower already, by 9 %: (4096, 2048)
-#: floats padded by one take 28.7 us in strips and 31.4 in clusters.
-_FEW_BLOCKS = {True: 3.5, False: 1.5}
+#: Blocks of clusters for each multiprocessor, at least and at the most, by whether rows are whole vectors. If there are
+#: more, clusters wait until as many blocks have room at once, and strips (normalization_strips.cu) are faster: on an
+#: H200 448 blocks are by 13 % faster than strips, 512 by 3 % slower, 16384 by 12 %. Otherwise few or many blocks are
+#: slower than two steps: (2000, 3001) floats, 188 blocks, take an H100 36.5 us so and 29.7 in two steps, (3000, 33), 6
+#: blocks, 9.6 and 5.6.
+_BLOCKS_OF_CLUSTERS = {True: (0.0, 3.5), False: (0.25, 1.0)}
 
 #: What all warps of a block have of them at the most, in static shared memory, of which there are 48 KiB.
 _NARROW_ROWS_BYTES = 36 << 10
@@ -45,15 +46,12 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     bundled = plan_bundles(groups, spec, device)
     if bundled is not None:
         return bundled
-    clusters, whole_vectors = clusters_of(groups, device), moves_whole_vectors(groups)
-    if clusters is not None and clusters.grid(groups) <= _FEW_BLOCKS[whole_vectors] * device.multiprocessors:
+    clusters = clusters_of(groups, device)
+    least, most = _BLOCKS_OF_CLUSTERS[moves_whole_vectors(groups)]
+    if clusters is not None and least < clusters.grid(groups) / device.multiprocessors <= most:
         return _one_launch("clusters", groups, spec, clusters)
     streamed = plan_strips(groups, spec, device) if groups.has("output") else None
-    if streamed is not None:
-        return streamed
-    if clusters is not None and not whole_vectors:
-        return _one_launch("clusters", groups, spec, clusters)
-    return _two_steps(groups, spec, device, chosen)
+    return streamed or _two_steps(groups, spec, device, chosen)
 
 
 def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, added: Columns) -> Plan:

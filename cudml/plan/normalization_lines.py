@@ -55,8 +55,9 @@ _LEAST_OF_MANY, _ROWS_OF_THREE_WARPS = 4, (5, 6)
 _ROWS_OF_ONE_WARP, _OF_ONE_WARP = (5, 6, 7), 8
 
 #: And for float32 of so many rows, each element of which has its own scale and bias: (100764, 333) take 91 us so, and
-#: 101 where all 4 rows of a short group are worked on.
-_ROWS_OF_PART = 3
+#: 101 where all 4 rows of a short group are worked on; and of 4 that begin anywhere: (131072, 438) take an H100 158 us
+#: so, and 316.
+_ROWS_OF_PART, _ROWS_OF_SHIFTED_PART = (3,), (3, 4)
 
 #: And of floats in groups of more rows than so many where scale and bias are the same for many of their elements, which
 #: leaves registers; or of groups of more than that which begin anywhere: (2236, 15001) take 101 us, and 123 by 8 rows.
@@ -90,6 +91,10 @@ _TILE_WARPS, _ROWS_OF_WARP = 16, 8
 #: How often a warp holds rows of a tile, at most: with an output, and for moments alone, where blocks that load once
 #: are faster by 3 %.
 _ROUNDS, _ROUNDS_OF_MOMENTS = 2, 1
+
+#: The part of the tiles of a group that elements have to fill: else fewer warps share each. Moments of (4096, 17262)
+#: floats, 53 % of two tiles, take an H100 103 us so, and 141 otherwise; of (4096, 40000), 81 % of three, 232 and 226.
+_LEAST_OF_TILES = 0.75
 
 #: Static shared memory of a block at the most, less what sums take.
 _STATIC_BYTES = 40_000
@@ -134,16 +139,11 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     at_once = groups.count * warps * LANES <= _THREADS_OF_80 * device.multiprocessors
     are_many = groups.has_own_operands or groups.has_operands_of_runs
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
-    threads = _THREADS_OF_64
-    if of_warp == MOST_ROWS:
-        threads = _THREADS_OF_128
-    elif _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
-        threads = _THREADS_OF_48
-    elif (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE):
-        threads = _THREADS_OF_80
     shares = _shares(groups, device, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
-    shares["RESIDENT"] = _resident(groups, device, threads, warps * LANES)
+    shares["RESIDENT"] = _resident(groups, device, _threads(groups, rows, of_warp, at_once), warps * LANES)
+    if _is_shifted(groups) and groups.count <= device.multiprocessors:
+        shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
     shares["ENDS"] = _ends(groups, warps * of_warp * LANES, 1)
     shares["SPLITS"] = warps > 1 and _are_faster_apart(groups, spec)
     if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
@@ -154,16 +154,16 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
 
 def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The sums of all tiles, and every tile again."""
-    most_warps = _most_warps(groups)
-    rows = most_warps * _ROWS_OF_WARP
+    warps = _most_warps(groups)
     most = _ROUNDS if groups.has("output") else _ROUNDS_OF_MOMENTS
-    rounds = rounds_of(groups, rows * LANES * groups.chunk, most, device)
-    rows *= rounds
-    shares = {**_shares(groups, device, most_warps, _ROWS_OF_WARP), "ROUNDS": rounds}
+    rounds = rounds_of(groups, warps * _ROWS_OF_WARP * LANES * groups.chunk, most, device)
+    warps = _warps_of_tile(groups, warps, rounds)
+    rows = warps * _ROWS_OF_WARP * rounds
+    shares = {**_shares(groups, device, warps, _ROWS_OF_WARP), "ROUNDS": rounds}
     shares["ENDS"] = _ends(groups, rows * LANES, 1)
     shares["SPLITS"] = shares["INPUT_STEP"] > 0
     groups = groups.in_tiles(rows * LANES * groups.chunk)
-    constants, block = _constants(groups, spec), most_warps * LANES
+    constants, block = _constants(groups, spec), warps * LANES
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
     constants |= shares
@@ -171,6 +171,13 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if not groups.has("output"):
         return sums
     return replace(sums, launches=sums.launches + apply_step("lines", groups, spec, constants, block).launches)
+
+
+def _warps_of_tile(groups: Groups, most: int, rounds: int) -> int:
+    """So many, or as few as share all tiles of a group evenly."""
+    rows, of_warp = _rows(groups), _ROWS_OF_WARP * rounds
+    tiles = math.ceil(rows / (most * of_warp))
+    return most if rows >= _LEAST_OF_TILES * tiles * most * of_warp else math.ceil(rows / (tiles * of_warp))
 
 
 def _chunks(groups: Groups) -> int:
@@ -264,7 +271,29 @@ def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> b
     """Whether a warp of its own is faster for a group of one run, as it leaves out a row that does not exist."""
     own = groups.has("output") and groups.has_own_operands and len(groups.reduced.sizes) == 1
     is_single = groups.source.dtype.itemsize == 4 and not groups.is_double
-    return rows == _ROWS_OF_PART and own and is_single and _are_many(groups, rows, device)
+    parts = _ROWS_OF_SHIFTED_PART if _is_shifted(groups) else _ROWS_OF_PART
+    return rows in parts and own and is_single and _are_many(groups, rows, device)
+
+
+def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool) -> int:
+    """Of all blocks of a multiprocessor, where warps share groups of so many rows, and all groups are worked on at once
+    or not."""
+    if of_warp == MOST_ROWS:
+        return _THREADS_OF_128
+    if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
+        return _THREADS_OF_48
+    is_large = (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE)
+    return _THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else _THREADS_OF_64
+
+
+def _asks_for_80(groups: Groups, of_warp: int) -> bool:
+    """Whether so many rows that begin anywhere, with their own scale and bias, need as many registers: (32768, 10029)
+    floats take an H100 922 us so, and 1269 with 64, (32768, 3002) 265 and 273, (32768, 3001) bfloat16s 178 and 191."""
+    if not (_is_shifted(groups) and groups.has_own_operands):
+        return False
+    if groups.source.dtype.itemsize == 2:
+        return of_warp == 4 and groups.step_of_runs("input") == 2
+    return of_warp == 8 or (of_warp == 4 and groups.step_of_runs("input") == 8)
 
 
 def _are_faster_apart(groups: Groups, spec: Normalization) -> bool:

@@ -30,6 +30,9 @@ _MOST_IDLE = 1 / 32
 #: The part of all blocks that has to be busy so that none needs two pieces of a bundle.
 _LEAST_BUSY = 0.9
 
+#: The part that is idle from which on more bundles are dealt, and how many times as many.
+_MANY_IDLE, _MORE_DEALT = 1 / 8, 4
+
 #: What a line is worth whose bundles are folded so many times at the most, and more often: 64 groups of 8652800 bytes
 #: take 0.272 ms in 133 pieces, which are folded at once, 0.315 in 265 and 0.595 in 529.
 _WORTH_OF_FOLDS, _LEAST_WORTH = ((1, 1.0), (2, 0.85)), 0.5
@@ -139,7 +142,7 @@ def plan_ring(
     able = device.hardware_gates and device.cooperative_launch and groups.are_floats
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
-    slots = ring.turns if drawn else _slots(cut, pieces, blocks, ring)
+    slots = ring.turns if drawn else _slots(cut, pieces, blocks, ring, device)
     room = folded * math.ceil(pieces / folded)
     of_column = room * SUMS_WORDS + (groups.normal_words if ring.columns > 1 else 0)
     words = SECTOR_WORDS + slots * ring.columns * of_column
@@ -164,11 +167,20 @@ def plan_ring(
 
 
 def _blocks(cut: Cut, pieces: int, device: DeviceProperties) -> int:
-    """Few bundles are dealt to all blocks: (20000, 2048) floats over 0, 32 strips of 79 pieces, take an H200 97 us so,
-    and 110 in one team of 79 blocks."""
-    if pieces <= device.multiprocessors and cut.bundles <= cut.dealt:
+    """Those of teams, or all if bundles are dealt."""
+    if _are_dealt(cut, pieces, device):
         return min(device.multiprocessors, cut.bundles * pieces)
     return _blocks_of_teams(cut, pieces, device)
+
+
+def _are_dealt(cut: Cut, pieces: int, device: DeviceProperties) -> bool:
+    """Few bundles are dealt to all blocks: (20000, 2048) floats over 0, 32 strips of 79 pieces, take an H200 97 us so,
+    and 110 in one team of 79 blocks. So are more, if teams leave many blocks idle: (20000, 4001) take an H100 345 us
+    so, and 445 in one team."""
+    blocks = device.multiprocessors
+    idle = blocks - _blocks_of_teams(cut, pieces, device)
+    most = _MORE_DEALT * cut.dealt if idle > _MANY_IDLE * blocks else cut.dealt
+    return pieces <= blocks and cut.bundles <= most
 
 
 def _blocks_of_teams(cut: Cut, pieces: int, device: DeviceProperties) -> int:
@@ -180,10 +192,10 @@ def _blocks_of_teams(cut: Cut, pieces: int, device: DeviceProperties) -> int:
     return min(blocks // pieces, cut.bundles) * pieces if pieces <= blocks else blocks
 
 
-def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring) -> int:
+def _slots(cut: Cut, pieces: int, blocks: int, ring: Ring, device: DeviceProperties) -> int:
     """Bundles whose sums have room."""
     if pieces > blocks:
         return min(cut.bundles, ring.turns * blocks // pieces + 3)
-    if cut.bundles <= cut.dealt:
+    if _are_dealt(cut, pieces, device):
         return cut.bundles
     return min(cut.bundles, ring.turns * (blocks // pieces))

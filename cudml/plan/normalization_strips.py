@@ -15,8 +15,10 @@ from cudml.plan.normalization_steps import SUMS_BYTES
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: How wide a step is, if there are so many columns.
-_STRIP_BYTES = (256, 128)
+#: How wide a step is, if there are so many columns; and of floats in rows that begin anywhere, if strips share sectors
+#: of the output: (6405, 4023) take an H100 104 us in strips of 512 bytes, and 119 in strips of 256. Those of a row may
+#: be so many times as wide in all, as the last one has few columns.
+_STRIP_BYTES, _WIDE_STRIP_BYTES, _MOST_WIDENED = (256, 128), 512, 1.25
 
 #: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
 #: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
@@ -32,8 +34,8 @@ _MOST_CHUNKS = 8
 #: Loaders that copy single elements: every second of (4096, 65536) floats takes 0.437 ms, and 0.452 with 4.
 _MANY_COPIERS = 8
 
-#: As many as make the rows that a loader copies alike, whatever their shift.
-_COPIERS_OF_SHIFTED_HALVES = 4
+#: As many as make the rows that a loader copies alike, whatever their shift, of halves and of wide strips.
+_COPIERS_OF_SHIFTED = 4
 
 #: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
 #: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
@@ -79,15 +81,14 @@ _KNOWN_PIECES = 4
 #: Nor does it pay where rows have but a few strips, whose gaps are loaded too.
 _NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
 
-#: Strips that are stored at a time, unless all are, at least, where their edges share sectors: memory has to read a
-#: sector to write a part of it, unless the cache has the rest by then. (30000, 701) floats over 0, a strip at a time,
-#: take 181 us, and 80 in two steps; (20000, 333), three at a time, 88 and 30.
-_LEAST_TEAMS_BESIDE = 4
-
 #: Bytes of the input for each multiprocessor, at least, where an array is turned: of transposed floats 2048 x 2048 over
 #: 1 take 15.2 us in place of 19.4, 1536 x 1536 13.5 in place of 13.0; (65536, 4096) over 0 take 0.733 ms, and 0.808 in
 #: two steps.
 _LEAST_TURNED_BYTES = 90_000
+
+#: Pieces for each multiprocessor, at least, where rows begin anywhere: (10000, 70) halves, 80 pieces, take an H100 16.0
+#: us and 9.5 in two steps, (6405, 701), 156, 22.8 and 19.9, but (2500, 5001), 400, 41 and 44.
+_LEAST_PIECES_OF_SHIFTED = 1.5
 
 
 class Access(NamedTuple):
@@ -160,6 +161,9 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     strips = _strips_of(groups, access, device) if access else None
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None
+    few = strips.cut.bundles * strips.pieces < _LEAST_PIECES_OF_SHIFTED * device.multiprocessors
+    if access.shifted and few:
+        return None
     vector = groups.chunk if access.output_turned else strips.columns // LANES
     if access.is_turned and groups.kept.sizes[-1] % vector:
         return None
@@ -170,7 +174,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         piece=strips.piece,
         stages=strips.stages,
         held=held,
-        loaders=_loaders(groups, access),
+        loaders=_loaders(groups, access, strips),
         adders=max(_ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
@@ -181,9 +185,8 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
     output_packed = groups.packed("output") if access.output_turned else groups.packed_columns("output", vector)
     teams = ring.teams(strips.cut, device)
-    beside = min(_LEAST_TEAMS_BESIDE, strips.cut.across)
-    if teams < beside and not (output_packed or access.is_turned):
-        return None
+    if access.shifted and teams < (2 if 2 * strips.piece > strips.stages else 1):
+        return None  # (65536, 1001) floats take an H100 382 us so, and 353 in two steps
     constants = {
         **groups.constants(spec),
         **operands,
@@ -219,10 +222,15 @@ def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int |
     return {name: OF_ELEMENTS if kind in (OF_CHUNKS, OF_RUNS) else kind for name, kind in kinds.items()}
 
 
-def _loaders(groups: Groups, access: Access) -> int:
+def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
     if access.copy_bytes < VECTOR_BYTES:
         return _MANY_COPIERS
-    return _COPIERS_OF_SHIFTED_HALVES if access.shifted and groups.source.dtype.itemsize == 2 else _COPIERS
+    more = access.shifted and (groups.source.dtype.itemsize == 2 or _are_wide(groups, strips))
+    return _COPIERS_OF_SHIFTED if more else _COPIERS
+
+
+def _are_wide(groups: Groups, strips: Strips) -> bool:
+    return strips.columns * groups.source.dtype.itemsize == _WIDE_STRIP_BYTES
 
 
 def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
@@ -255,7 +263,8 @@ def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperti
     if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
         return _HELD
     if 2 * strips.piece > strips.stages:
-        return _HELD_OF_LARGE if device.compute_capability == _SHARES_REGISTERS else _HELD
+        shares = device.compute_capability == _SHARES_REGISTERS and not _are_wide(groups, strips)
+        return _HELD_OF_LARGE if shares else _HELD
     return _HELD if access.is_turned else _HELD_OF_ROWS
 
 
@@ -282,6 +291,9 @@ def _strips_of(groups: Groups, access: Access, device: DeviceProperties) -> Stri
         return None
     if access.is_turned:
         return _cut_strips(groups, access, columns, _LARGE_UNIT_BYTES, device)
+    wide = _wide_strips(groups, access, columns, device)
+    if wide:
+        return wide
     small = _cut_strips(groups, access, columns, _UNIT_BYTES, device)
     if size != 2:
         return small
@@ -289,6 +301,23 @@ def _strips_of(groups: Groups, access: Access, device: DeviceProperties) -> Stri
     if strips and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
         return small or strips
     return strips
+
+
+def _wide_strips(groups: Groups, access: Access, columns: int, device: DeviceProperties) -> Strips | None:
+    """None where strips of so many columns are better: of rows that are hardly wider, where two pieces would be more
+    than a ring, and where blocks would have two of a strip; (20000, 2047) floats take an H100 173 us so, and 183."""
+    size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
+    more = _WIDE_STRIP_BYTES // size
+    shared = access.shifted and not groups.rows_begin_with_sectors("output")
+    if not shared or size != 4 or _widened(inner, more) > _MOST_WIDENED * _widened(inner, columns):
+        return None
+    wide = _cut_strips(groups, access, more, _UNIT_BYTES, device)
+    return wide if wide and 2 * wide.piece <= wide.stages and wide.pieces <= device.multiprocessors else None
+
+
+def _widened(inner: int, columns: int) -> int:
+    """The columns of whole strips."""
+    return math.ceil(inner / columns) * columns
 
 
 def _cut_strips(

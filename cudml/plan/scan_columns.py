@@ -10,10 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cudml.plan.column_strips import Strip, turned_bytes
-from cudml.plan.columns import DENSE_COLUMNS, SECTOR_BYTES, VALUE_BYTES, ColumnCase
+from cudml.plan.columns import DENSE_COLUMNS, VALUE_BYTES, ColumnCase
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, index_type, power_of_two, power_of_two_within
+from cudml.plan.layout import (
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+    ArrayLayout,
+    index_type,
+    power_of_two,
+    power_of_two_within,
+)
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan_columns_in_step import plan_columns_in_step, strips_in_step

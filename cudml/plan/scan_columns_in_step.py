@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cudml.plan.columns import SECTOR_BYTES, ColumnCase
+from cudml.plan.columns import ColumnCase
 from cudml.plan.device import LANES
-from cudml.plan.layout import VECTOR_BYTES, power_of_two_within
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, power_of_two_within
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan_work import Constants, Work
 
