@@ -219,6 +219,9 @@ TEAMS_GPU = SMALL_GPU._replace(multiprocessors=32)
 #: With so many that it loads once.
 MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
 
+#: With so many that clusters on half of them are faster than two steps, even if rows are no whole vectors.
+SOME_BLOCKS = SMALL_GPU._replace(multiprocessors=12)
+
 
 def crowded(name: str) -> Call:
     """Sums in segments of which a thousand lie between two samples of offsets, most right behind a tile's begin.
@@ -804,7 +807,15 @@ STRIPS = [
     normalization("strips of an odd width in place", (1100, 201), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of shifted doubles", (1100, 100), np.float64, (0,), "padded lines", device=STRIPS_GPU),
     normalization("strips of every second column", (1100, 100), np.float32, (0,), "every second", device=STRIPS_GPU),
-    normalization("strips of a turned input", (4500, 76), np.float32, (0,), "transposed", "contiguous", STRIPS_GPU),
+    normalization(
+        "strips of a turned input",
+        (4499, 76),
+        np.float32,
+        (0,),
+        "transposed, in whole vectors",
+        "contiguous",
+        STRIPS_GPU,
+    ),
     normalization("strips of turned halves", (4504, 136), np.float16, (0,), "transposed", "contiguous", STRIPS_GPU),
     normalization("strips of a turned output", (1100, 212), np.float32, (0,), "contiguous", "transposed", STRIPS_GPU),
     normalization("halves in a turned output", (1800, 264), np.float16, (0,), "contiguous", "transposed", STRIPS_GPU),
@@ -821,13 +832,13 @@ STRIPS = [
 ]
 
 CLUSTERS = [
-    normalization("clusters", (1100, 70), np.float32, (0,), device=MANY_BLOCKS),
-    normalization("clusters of whole tiles", (1024, 32), np.float64, (0,), device=MANY_BLOCKS),
-    normalization("clusters in place", (700, 64), np.float32, (0,), out="same", device=MANY_BLOCKS),
+    normalization("clusters", (1100, 70), np.float32, (0,), device=SOME_BLOCKS),
+    normalization("clusters of whole tiles", (2048, 32), np.float64, (0,), device=MANY_BLOCKS),
+    normalization("clusters in place", (1300, 64), np.float32, (0,), out="same", device=MANY_BLOCKS),
     normalization("clusters of halves", (1300, 64), np.float16, (0,), device=MANY_BLOCKS),
     normalization("clusters of eight", (4097, 64), np.float32, (0,), device=MANY_BLOCKS),
     normalization("clusters over two axes", (20, 2, 55, 64), np.float32, (0, 2), device=MANY_BLOCKS),
-    normalization("clusters of every second", (1100, 40), np.float32, (0,), "every second", device=MANY_BLOCKS),
+    normalization("clusters of every second", (1100, 40), np.float32, (0,), "every second", device=SOME_BLOCKS),
     affine("batch norm in clusters", (1300, 64), "batch_norm", MANY_BLOCKS),
 ]
 

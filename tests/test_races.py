@@ -14,7 +14,7 @@ import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
-from race_cases import CALLS, CASES, LIBRARY, Case
+from race_cases import CALLS, CASES, CLUSTERS, LIBRARY, Case
 
 from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
@@ -124,6 +124,15 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
     assert {constant["OUTPUT_PACKED"] for constant in wide} == {"0", "1"}
     launches = [(plan.launches[0].grid, plan.launches[0].arguments[-1]) for plan in strips]
     assert {blocks % cut.values[1] > 0 for blocks, cut in launches if isinstance(cut, Struct)} == {False, True}
+
+
+def test_cases_of_clusters_launch_them():
+    device, kinds = PlansOnly(), {}
+    for case in CLUSTERS:
+        device.device, device.plans = case.device, []
+        case.results_of(device)
+        kinds[case.name] = {plan.source for plan in device.plans}
+    assert kinds == {case.name: {"normalization_clusters.cu"} for case in CLUSTERS}
 
 
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):
