@@ -71,13 +71,35 @@ __device__ void write_whole(const DividendLine& x, const DivisorLine& y, char* r
     }
 }
 
+// Of a divisor those that exist, by elements; others are 1, by which all is divided fast: a float by 0 is not.
+template <int COUNT>
+__device__ Values<StoredDivisor, COUNT> part_of_divisor(const DivisorLine& y, Index first, Index length) {
+    return y.part<COUNT>(first, 0, length, convert<StoredDivisor>(1.0f));
+}
+
+// Packs at the ends of the divisor's array come by elements: those of a row by which all rows are divided, at both ends
+// of each. Warps that have one still compute once.
+__device__ Values<StoredDivisor, PACK> divisor_pack(const DivisorLine& y, Index row, Index first, const Geometry& g) {
+    const bool is_inside = is_spanned<StoredDivisor, DIVISOR_ACCESS>(g.divisor, row, first);
+    return __builtin_expect(is_inside, true) ? y.whole<PACK>(first) : part_of_divisor<PACK>(y, first, g.length);
+}
+
+// A pack of which not all may exist. Dividends are on their way before divisors are waited for.
+__device__ void write_cut(const DividendLine& x, const DivisorLine& y, Index divisor_row, char* row, Index first,
+                          const Geometry& g) {
+    static_assert(!CUT_WHEN_STORED || ROWS == 1, "rows with a pack in common are whole");
+    const auto dividends = x.whole<PACK>(first);
+    const DivisorsOf<PACK> divisors(converted<Value>(divisor_pack(y, divisor_row, first, g)));
+    store_pack(row, first, g, outputs_of(dividends, divisors));
+}
+
 // Few elements at once, which take few registers from those that have whole packs.
 __device__ void write_part(const DividendLine& x, const DivisorLine& y, char* row, Index first, Index length) {
     constexpr int COUNT = PACK < 8 ? PACK : CUT_WHEN_STORED ? 4 : 8;
 #pragma unroll 1
     for (Index i = first; i < first + PACK; i += COUNT) {
         const auto dividends = x.part<COUNT>(i, 0, length);
-        const DivisorsOf<COUNT> divisors(converted<Value>(y.part<COUNT>(i, 0, length)));
+        const DivisorsOf<COUNT> divisors(converted<Value>(part_of_divisor<COUNT>(y, i, length)));
         store_part(row, i, length, outputs_of(dividends, divisors));
     }
 }
@@ -114,9 +136,10 @@ modulus_packs(const char* dividend, const char* divisor, char* output, StoredDiv
     const bool may_be_cut = CUT_WHEN_STORED && output != dividend && output != divisor;
     const bool is_whole = (may_be_cut || has_pack(first, g)) &&
                           is_spanned<StoredDividend, DIVIDEND_ACCESS>(g.dividend, at.dividend, first) &&
-                          is_spanned<StoredDivisor, DIVISOR_ACCESS>(g.divisor, at.divisor, first);
+                          (CUT_WHEN_STORED || is_spanned<StoredDivisor, DIVISOR_ACCESS>(g.divisor, at.divisor, first));
     if (__builtin_expect(is_whole, true)) {
-        write_whole(x, y, output + at.output, first, rows, g);
+        if constexpr (CUT_WHEN_STORED) write_cut(x, y, at.divisor, output + at.output, first, g);
+        else write_whole(x, y, output + at.output, first, rows, g);
         return;
     }
 #pragma unroll 1

@@ -117,14 +117,16 @@ template <typename T, int ACCESS, bool ALIGNED, typename Index, Eviction HOW = E
         else return part<COUNT>(first, first, first + COUNT);
     }
 
-    // Of those elements that lie from number `begin` to before `end`; zeros for the others.
-    template <int COUNT> __device__ Values<T, COUNT> part(Index first, Index begin, Index end) const {
+    // Of those elements that lie from number `begin` to before `end`; others are zeros, or what is given.
+    template <int COUNT> __device__ Values<T, COUNT> part(Index first, Index begin, Index end, T other = T{}) const {
         if constexpr (ACCESS == NUMBER || ACCESS == ONE) {
-            return filled_with<COUNT>(begin < end ? one(0) : T{});
+            return filled_with<COUNT>(begin < end ? one(0) : other);
         } else {
             Values<T, COUNT> values;
 #pragma unroll
-            for (int i = 0; i < COUNT; i++) values.set(i, begin <= first + i && first + i < end ? one(first + i) : T{});
+            for (int i = 0; i < COUNT; i++) {
+                values.set(i, begin <= first + i && first + i < end ? one(first + i) : other);
+            }
             return values;
         }
     }

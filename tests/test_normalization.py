@@ -426,6 +426,7 @@ LARGE_GROUPS = {
     "clusters": ((1100, 64), (0,)),
     "strips": ((8300, 64), (0,)),
     "tiles": ((1100, 9), (0,)),
+    "bundles of short runs": ((500, 48, 4), (0, 2)),
 }
 ALL_GROUPS = {**SMALL_GROUPS, **LARGE_GROUPS}
 

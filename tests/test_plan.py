@@ -627,6 +627,11 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
         ((64, 2048, 7, 7), (0, 2, 3), ["normalize_bundles"]),
         ((64, 2047, 7, 7), (0, 2, 3), ["normalize_lines"]),
         ((256, 1024, 7, 7), (0, 2, 3), ["normalize_bundles"]),
+        ((3252, 512, 2, 2), (0, 2, 3), ["normalize_bundles"]),
+        ((256, 512, 2, 2), (0, 2, 3), ["normalize_lines"]),
+        ((1024, 512, 4, 2), (0, 2, 3), ["normalize_lines"]),
+        ((20_000, 256, 2, 2), (0, 2, 3), ["normalize_stream"]),
+        ((59_054, 2, 10, 2), (0, 2, 3), ["sum_lines", "apply_lines"]),
         ((64, 7, 7, 2048), (0, 1, 2), ["normalize_bundles"]),
         ((64, 7, 7, 4096), (0, 1, 2), ["normalize_strips"]),
         ((8, 20, 20, 40), (0, 1, 2), ["normalize_clusters"]),
@@ -639,6 +644,25 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
 )
 def test_kernels_of_a_normalization(shape, axes, expected):
     assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "count"),
+    [
+        ((3252, 512, 2, 2), "float32", "4"),
+        ((3252, 510, 2, 2), "float32", "2"),  # is no multiple of four
+        ((3252, 128, 2, 2), "float32", "1"),  # more would leave multiprocessors idle
+        ((3252, 512, 2, 1), "float32", "4"),
+        ((4096, 1024, 2, 2), "float32", "2"),  # for which there is room
+        ((1000, 2048, 2, 2), "float16", "8"),
+        ((64, 2048, 7, 7), "float32", "4"),
+        ((64, 2048, 7, 7), "float16", "8"),
+    ],
+)
+def test_bundles_of_short_runs_have_long_pieces(shape, dtype, count):
+    source = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})
+    assert (kernels(plan), constants(plan)["BUNDLE"]) == (["normalize_bundles"], count)
 
 
 @pytest.mark.parametrize(
@@ -1293,15 +1317,15 @@ def test_arrays_in_one_order_are_packed_whatever_the_order():
 
 
 def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
-    shifted = layout((64, 65))
+    shifted = layout((64, 601))
     plan = modulus(shifted, shifted, shifted)
     assert constants(plan)["DIVISOR_ACCESS"] == "PACKED"  # one axis, which begins aligned
-    plan = modulus(layout((64, 65), alignment=4), layout((65,)), layout((64, 65), alignment=4))
+    plan = modulus(layout((64, 601), alignment=4), layout((601,)), layout((64, 601), alignment=4))
     assert (constants(plan)["ALIGNED_ROWS"], constants(plan)["DIVISOR_ACCESS"]) == ("0", "SHIFTED")
 
 
 def test_short_rows_are_computed_by_elements_unless_they_are_whole_packs():
-    for length, kernel in ((31, "elements"), (32, "packs"), (8, "packs"), (10, "elements")):
+    for length, kernel in ((511, "elements"), (513, "packs"), (8, "packs"), (10, "elements")):
         source = layout((1000, length))
         assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
 
@@ -1324,12 +1348,37 @@ def test_rows_of_a_divisor_each_are_never_tiles(dtype, length, kernel):
     assert kernels(modulus(source, layout((1000, 1), dtype), source)) == [f"modulus_{kernel}"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "length", "kernel"),
+    [
+        ("int8", 127, "elements"),
+        ("int8", 129, "packs"),
+        ("float16", 63, "elements"),
+        ("float16", 65, "packs"),
+        ("float32", 511, "elements"),
+        ("float32", 513, "packs"),
+        ("float32", 508, "packs"),  # whole ones
+        ("int64", 5001, "elements"),
+        ("int64", 5002, "packs"),
+    ],
+)
+def test_rows_by_a_row_of_divisors(dtype, length, kernel):
+    source = layout((1000, length), dtype)
+    assert kernels(modulus(source, layout((length,), dtype), source)) == [f"modulus_{kernel}"]
+
+
+def test_large_elements_of_odd_rows_are_computed_one_by_one_by_a_column_too():
+    source = layout((1000, 1001), "float64")
+    assert kernels(modulus(source, layout((1000, 1), "float64"), source)) == ["modulus_elements"]
+    assert kernels(modulus(source, source, source)) == ["modulus_packs"]
+
+
 def test_more_elements_are_few_where_rows_begin_anywhere():
     for shape, divisor, kernel in (
-        ((256, 501), (501,), "elements"),
-        ((256, 501), (256, 1), "packs"),
-        ((256, 500), (500,), "packs"),
-        ((700, 501), (501,), "packs"),
+        ((256, 601), (601,), "elements"),
+        ((256, 601), (256, 1), "packs"),
+        ((256, 600), (600,), "packs"),
+        ((700, 601), (601,), "packs"),
     ):
         source = layout(shape)
         plan = modulus(source, layout(divisor), source, threads_per_multiprocessor=2048)

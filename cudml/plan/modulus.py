@@ -28,9 +28,9 @@ BLOCK = 256
 #: Where three arrays of at least so many packs each are moved, two blocks that fill a multiprocessor are 0.4 % faster
 #: on an H200 than eight; with two arrays they are 5 % slower. Few of them would not end at the same time.
 LARGE_BLOCK = 1024
-#: Where bytes are shifted, a block waits for few packs that are not whole: (262144, 4096) int8 from odd addresses take
-#: an H200 0.783 ms, and 0.789 in blocks of 256.
-BLOCK_OF_SHIFTED_BYTES = 128
+#: Where packs of many elements are shifted, a block waits for few that are not whole: (262144, 4096) int8 from odd
+#: addresses take an H200 0.783 ms, and 0.789 in blocks of 256; (519097, 101) float16 by a row an H100 98 us, and 99.
+BLOCK_OF_SHIFTED, LEAST_PACK_OF_SHIFTED = 128, 8
 LEAST_LARGE = 1 << 23
 
 #: Operands of so many bytes together at most are prefetched while the launch ahead ends. Of many launches in a row 2^18
@@ -48,10 +48,14 @@ SMALL_BLOCK = 128
 #: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
 #: reciprocals cost as much as two rows' remainders; of large ones 4 rows are 2 % slower than 2 on an H200.
 ROWS = {1: 4, 2: 4, 4: 2, 8: 2}
-#: Below so many packs a row's first and last ones, if they are not whole, cost more than single elements do; and if the
-#: row has one divisor of few bytes. (480000, 100) int8 by a column take an H100 72 us in packs and 108 by elements,
-#: (960000, 50) int16 94 and 107, (1297296, 37) 134 and 107; but (1000000, 50) by a row 153 and 111.
-LEAST_PACKS_OF_ROW, _LEAST_BY_ONE, _ITEMSIZE_BY_ONE = 8, 6, 2
+#: Below so many packs a row's first and last ones, if they are not whole, cost more than single elements do.
+LEAST_PACKS_OF_ROW = 8
+#: The same if an operand has one element for each row ("column") or one row for all ("row"), by the bytes of the widest
+#: type. The ends of rows are loaded by elements, and from 4 bytes on a warp that has one computes twice. On an H100
+#: (480000, 100) int8 by a column take 72 us in packs and 108 by elements, (960000, 50) int16 94 and 107, (1297296, 37)
+#: 134 and 107; (130419, 201) int32 by a row 82 and 75, (52324, 501) 77 and 75, (26188, 1001) 75 and 75; (480001, 101)
+#: int64 by a row 300 and 260, (48001, 1001) 259 and 258, (2285712, 21) by a column 302 and 264.
+_LEAST_PACKS = {"column": {1: 6, 2: 6, 4: 8, 8: math.inf}, "row": {1: 8, 2: 8, 4: 128, 8: math.inf}}
 #: Height and width of a tile and threads of a block by the bytes of the elements that move through shared memory. On an
 #: H200 these are the fastest of 64 to 256 elements either way and 64 to 256 threads: bytes at 94 % of copy speed (64 x
 #: 128: 91 %), halves at 98 % (128 x 128: 94 %).
@@ -205,10 +209,12 @@ def _has_whole_rows(call: _Call) -> bool:
     return _begins_with_packs(call, "output", _pack(call))
 
 
-def _least_packs(call: _Call) -> int:
+def _least_packs(call: _Call) -> float:
     """Of a row whose ends are not whole packs."""
-    by_one = "divisor" in call.layouts and call.strides["divisor"][-1] == 0
-    return _LEAST_BY_ONE if by_one and _widest(call) <= _ITEMSIZE_BY_ONE else LEAST_PACKS_OF_ROW
+    kinds = {"column": any(call.strides[name][-1] == 0 for name in call.layouts)}
+    kinds["row"] = any(0 in call.strides[name][:-1] for name in call.layouts)
+    least = (_LEAST_PACKS[kind][_widest(call)] for kind, is_there in kinds.items() if is_there)
+    return max(least, default=LEAST_PACKS_OF_ROW)
 
 
 def _is_prefetched(call: _Call) -> bool:
@@ -225,8 +231,8 @@ def _eviction(call: _Call, access: dict[str, str]) -> str:
 
 
 def _block_of_packs(threads: int, rows: int, pack: int, access: dict[str, str], device: DeviceProperties) -> int:
-    if pack == VECTOR_BYTES and "SHIFTED" in access.values():
-        return BLOCK_OF_SHIFTED_BYTES
+    if pack >= LEAST_PACK_OF_SHIFTED and "SHIFTED" in access.values():
+        return BLOCK_OF_SHIFTED
     is_of_three = rows == 1 and set(access.values()) == {"PACKED"}
     fills = device.threads_per_multiprocessor % LARGE_BLOCK == 0
     return LARGE_BLOCK if threads >= LEAST_LARGE and is_of_three and fills else BLOCK
