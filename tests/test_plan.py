@@ -665,6 +665,13 @@ def test_bundles_of_short_runs_have_long_pieces(shape, dtype, count):
     assert (kernels(plan), constants(plan)["BUNDLE"]) == (["normalize_bundles"], count)
 
 
+def test_bundles_fit_the_shared_memory_of_a_block():
+    source = layout((2800, 512, 2, 2))
+    device = H200._replace(compute_capability=(8, 6), shared_bytes_per_block=101_376)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}, device)
+    assert (constants(plan)["BUNDLE"], plan.launches[0].shared_bytes) == ("2", 2 * 2800 * 16)
+
+
 @pytest.mark.parametrize(
     ("shape", "axes", "apart"),
     [((4096, 65536), (0,), "1"), ((65536, 4096), (0,), "0"), ((64, 256, 128, 128), (0, 2), "0")],

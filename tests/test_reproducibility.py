@@ -40,7 +40,7 @@ NORMALIZATIONS: dict[str, tuple[tuple[int, ...], Axes]] = {
     "lines of a group": ((37, 5001), 1),
     "lines of longer groups": ((9, 13_001), 1),
     "tiny images": ((2800, 512, 2, 2), (0, 2, 3)),
-    "units folded twice": ((80_000, 2, 20), (0, 2)),
+    "runs read twice": ((59_054, 2, 20), (0, 2)),
     "groups read twice": ((200_001, 3), 0),
 }
 CALLS = (*SCANS, *NORMALIZATIONS)

@@ -73,6 +73,8 @@ class Bundle:
         """Bundles that fit a multiprocessor."""
         sums_bytes = self.count * (self.units(groups) * SUMS_BYTES + 4 * groups.normal_words)
         block_bytes = self.bytes(groups) + sums_bytes + RESERVED_BYTES
+        if block_bytes > device.shared_bytes_per_block + RESERVED_BYTES:
+            return 0
         return min(device.shared_bytes_per_multiprocessor // block_bytes, _MOST_RESIDENT)
 
     def moves(self, groups: Groups, name: str) -> bool:
