@@ -403,6 +403,11 @@ MUTANTS = [
            "if (0 <= first + i[- && first + i < length-])"),
     Mutant("thread numbers in eight bits", "modulus_packs.cu", "modulus of many blocks", ALL,
            "(thread - group * g.packs.size) * PACK{+ % 2048+} - lead_of"),
+    Mutant("ends of a row of divisors in words", "modulus_packs.cu", "modulus of a row of shifted halves", CHECKING,
+           "return [-__builtin_expect(is_inside, true) ?-] y.whole<PACK>(first)"
+           "[- : part_of_divisor<PACK>(y, first, g.length)-];"),
+    Mutant("last divisor of a row left out", "modulus_packs.cu", "modulus of a row of shifted halves", ALL,
+           "part_of_divisor<PACK>(y, first, g.length{+ - 1+});"),
     Mutant("packs that begin anywhere", "modulus_packs.cu", "modulus of shifted packs in place", CHECKING,
            "% (PACK * sizeof(Output)) / sizeof(Output){+ * 0+});"),
     Mutant("first pack of a row before it", "packs.cuh", "modulus of shifted packs in place", CHECKING,

@@ -926,7 +926,7 @@ def modulus(
     if np.dtype(dtype).kind in "iu":  # divisors of all sizes
         second = second >> (np.arange(second.size) % (8 * second.itemsize)).reshape(second.shape).astype(dtype) | 1
     else:
-        second += 0.25
+        second += 0.375  # of which few whole numbers are multiples
 
     def compute(make: AsArray) -> Any:
         x = laid_out(make, first, pattern)

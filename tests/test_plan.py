@@ -1331,53 +1331,40 @@ def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
     assert (constants(plan)["ALIGNED_ROWS"], constants(plan)["DIVISOR_ACCESS"]) == ("0", "SHIFTED")
 
 
-def test_short_rows_are_computed_by_elements_unless_they_are_whole_packs():
-    for length, kernel in ((511, "elements"), (513, "packs"), (8, "packs"), (10, "elements")):
-        source = layout((1000, length))
-        assert kernels(modulus(source, layout((length,)), source)) == [f"modulus_{kernel}"]
-
-
 @pytest.mark.parametrize(
-    ("dtype", "length", "kernel"),
+    ("divisor", "dtype", "length", "kernel"),
     [
-        ("int8", 95, "elements"),
-        ("int8", 96, "packs"),
-        ("int8", 100, "packs"),
-        ("int8", 64, "packs"),  # whole ones
-        ("int16", 47, "elements"),
-        ("int16", 50, "packs"),
-        ("float32", 31, "elements"),
-        ("float32", 33, "packs"),
+        ("row", "int8", 127, "elements"),
+        ("row", "int8", 129, "packs"),
+        ("row", "float16", 63, "elements"),
+        ("row", "float16", 65, "packs"),
+        ("row", "float32", 511, "elements"),
+        ("row", "float32", 513, "packs"),
+        ("row", "float32", 8, "packs"),  # whole ones
+        ("row", "int64", 5001, "elements"),
+        ("row", "int64", 5002, "packs"),
+        ("column", "int8", 95, "elements"),  # never tiles
+        ("column", "int8", 96, "packs"),
+        ("column", "int8", 100, "packs"),
+        ("column", "int8", 64, "packs"),
+        ("column", "int16", 47, "elements"),
+        ("column", "int16", 50, "packs"),
+        ("column", "float32", 31, "elements"),
+        ("column", "float32", 33, "packs"),
+        ("column", "float64", 5001, "elements"),
     ],
 )
-def test_rows_of_a_divisor_each_are_never_tiles(dtype, length, kernel):
+def test_rows_are_computed_by_elements_where_their_ends_cost_more(divisor, dtype, length, kernel):
+    shapes = {"row": (length,), "column": (1000, 1)}
     source = layout((1000, length), dtype)
-    assert kernels(modulus(source, layout((1000, 1), dtype), source)) == [f"modulus_{kernel}"]
+    assert kernels(modulus(source, layout(shapes[divisor], dtype), source)) == [f"modulus_{kernel}"]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "length", "kernel"),
-    [
-        ("int8", 127, "elements"),
-        ("int8", 129, "packs"),
-        ("float16", 63, "elements"),
-        ("float16", 65, "packs"),
-        ("float32", 511, "elements"),
-        ("float32", 513, "packs"),
-        ("float32", 508, "packs"),  # whole ones
-        ("int64", 5001, "elements"),
-        ("int64", 5002, "packs"),
-    ],
-)
-def test_rows_by_a_row_of_divisors(dtype, length, kernel):
-    source = layout((1000, length), dtype)
-    assert kernels(modulus(source, layout((length,), dtype), source)) == [f"modulus_{kernel}"]
-
-
-def test_large_elements_of_odd_rows_are_computed_one_by_one_by_a_column_too():
+def test_large_elements_of_odd_rows_go_in_packs_where_nothing_is_broadcast():
     source = layout((1000, 1001), "float64")
-    assert kernels(modulus(source, layout((1000, 1), "float64"), source)) == ["modulus_elements"]
-    assert kernels(modulus(source, source, source)) == ["modulus_packs"]
+    assert kernels(modulus(source, source, source)) == ["modulus_packs"]  # of a single axis
+    padded = layout((1000, 1001), "float64", strides=(1003, 1))
+    assert kernels(modulus(padded, padded, source)) == ["modulus_packs"]
 
 
 def test_more_elements_are_few_where_rows_begin_anywhere():
