@@ -1,9 +1,9 @@
 // Mean, variance and normalization of groups that lie side by side: columns of a matrix.
 //
 // Nothing is waited for but memory, so several blocks share a multiprocessor. Columns that fit a block are read once.
-// Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile has several spans,
-// one after the other: fewer where they are normalized, as these blocks wait for nobody. The constants are those of
-// normalization_rounds.cuh.
+// Longer ones are cut into tiles and read twice, as in normalization_lines.cu; a thread of a tile that is added up has
+// several spans, one after the other, and one of those that are normalized, as these blocks wait for nobody. The
+// constants are those of normalization_rounds.cuh.
 #include "normalization_rounds.cuh"
 #include "normalization_tiles.cuh"
 
@@ -111,18 +111,13 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
         const Index number = column_of(work.strip, c);
         normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
     }
-    Place place(g, work.strip, work.tile, ROUNDS);
+    const Place place(g, work.strip, work.tile);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
+    Span span;
+    span.load<false>(column.input, g, place);
     SpanOperands operands;
-    if (!operands.DIFFER) operands.load(column, g, place);
+    operands.load(column, g, place);
     __syncthreads();
-#pragma unroll 1
-    for (int round = 0; round < ROUNDS; round++) {
-        Span span;
-        span.load<false>(column.input, g, place);
-        span.hand_over(warp_rows, g, place);
-        if (operands.DIFFER) operands.load(column, g, place);
-        span.store<true>(warp_rows, column.output, g, place, normalizers, operands, p);
-        place.next_round();
-    }
+    span.hand_over(warp_rows, g, place);
+    span.store<true>(warp_rows, column.output, g, place, normalizers, operands, p);
 }

@@ -17,11 +17,12 @@
 //     WARPS, ROWS     warps that share a larger group or a tile, rows that each of them holds, a power of two
 //     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once
 //                     the statistics are known, which leaves room for more blocks
-//     ROUNDS          so many times these rows does a warp work on in a tile, a power of two
 //     SPLITS          1: code of its own for warps all of whose rows exist
 //     TEAMS           warps with short groups in a block; 1 otherwise
+//     ROUNDS          so many times these rows does a warp add up in a tile, a power of two; 1 if they are normalized
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
 #include "normalization_rows.cuh"
+#include "normalization_shifted.cuh"
 #include "normalization_tiles.cuh"
 
 constexpr int BLOCK = TEAMS * WARPS * LANES;
@@ -243,6 +244,16 @@ constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
 // halves are three of four rows and take 0.294 ms so, and 0.326 otherwise. 20000 take 0.543 and 0.303 ms.
 constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
 
+// Whether warps all of whose elements exist move them in pieces (normalization_shifted.cuh). Floats of (1600, 12321)
+// take an H100 63 us so, and 71 otherwise, of (3276, 10029) 93 and 99. Halves that are loaded so would take (8190, 8193)
+// 125 us in place of 111; those that are stored so take (16380, 4097), 2 rows in a warp, 135 in place of 131, and (4000,
+// 16388), which begin at words, 105 in place of 97; but tiles of (5, 20000002) 214 in place of 234. Moments of floats
+// gain nothing.
+constexpr bool LOADED_IN_PIECES = HAS_OUTPUT && !INPUT_PACKED && INPUT_STEP > 0 && sizeof(Input) == 4;
+constexpr bool IS_STORED_SHIFTED = !OUTPUT_PACKED && OUTPUT_STEP > 0 && sizeof(Result) == PIECE_BYTES;
+constexpr bool TILES_IN_PIECES = IS_STORED_SHIFTED && sizeof(Output) <= 4;
+constexpr bool STORED_IN_PIECES = TILES_IN_PIECES && (sizeof(Output) == 4 || (OUTPUT_STEP == 2 && ROWS >= 4));
+
 // Halves that begin anywhere are loaded by words, the last of which holds another one.
 constexpr int BEHIND = !INPUT_PACKED && INPUT_STEP == 2 ? 1 : 0;
 
@@ -280,15 +291,22 @@ struct Rows {
     // `begin` is where the tile begins.
     template <typename End>
     __device__ void load(const Arrays& group, const Geometry& g, Index begin, End end, Index other = 0) {
+        if constexpr (IsSame<End, Beyond>::value && LOADED_IN_PIECES) {
+            Chunk loaded[ROWS];
+            load_shifted_rows(group.input + (begin + first_of_row(0)) * static_cast<int>(sizeof(Input)), loaded);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            Chunk loaded;
-            load_row(group, g, begin + first_of_row(r), end, loaded, other);
-            chunk[r] = loaded;
+            for (int r = 0; r < ROWS; r++) chunk[r] = loaded[r];
+        } else {
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                Chunk loaded;
+                load_row(group, g, begin + first_of_row(r), end, loaded, other);
+                chunk[r] = loaded;
+            }
+            // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384)
+            // float16s take an H200 0.269 ms in place of 0.254.
+            if (sizeof(Input) == 2) __syncwarp();
         }
-        // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384)
-        // float16s take an H200 0.269 ms in place of 0.254.
-        if (sizeof(Input) == 2) __syncwarp();
         if (OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, 0);
     }
 
@@ -326,10 +344,12 @@ struct Rows {
         return half_of_rows(sums);
     }
 
-    template <typename End>
+    template <bool MAY_SHIFT, typename End>
     __device__ void store(RowBuffer& buffer, const Arrays& group, const Geometry& g,
                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, End end) {
         if (ANEW) begin += static_cast<Index>(hidden(0));
+        constexpr bool IN_PIECES = IsSame<End, Beyond>::value && MAY_SHIFT;
+        ShiftedStores stores(group.output + (begin + first_of_row(0)) * static_cast<int>(sizeof(Output)));
 #pragma unroll
         for (int row = 0; row < ROWS; row += AT_ONCE) {
             if (!OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, row);
@@ -338,9 +358,11 @@ struct Rows {
                 const Index first = begin + first_of_row(row + r);
                 if (LOOKS && !element_exists(first, end)) break;
                 Result result = normalized(chunk[row + r], normalizer, operands[r], p);
-                store_row(buffer, group, g, first, end, result);
+                if constexpr (IN_PIECES) stores.store(row + r, result);
+                else store_row(buffer, group, g, first, end, result);
             }
         }
+        if constexpr (IN_PIECES) stores.finish(ROWS);
     }
 };
 
@@ -427,14 +449,15 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
     if (!LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
     if constexpr (HAS_OUTPUT) {
         const auto normalizer = Normalizer<Compute>::of(moments, p);
-        if (is_whole) rows.store(buffer, group, g, normalizer, p, 0, Beyond{});
-        else rows.store(buffer, group, g, normalizer, p, 0, OtherEnd{g.length});
+        constexpr bool SHIFTED = STORED_IN_PIECES;
+        if (is_whole) rows.store<SHIFTED>(buffer, group, g, normalizer, p, 0, Beyond{});
+        else rows.store<SHIFTED>(buffer, group, g, normalizer, p, 0, OtherEnd{g.length});
     }
     if (LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Groups of several tiles: a warp has ROUNDS times ROWS rows of a tile, so that few tiles are left to be finished.
+// Longer groups, in tiles.
 
 struct Work {
     Index group, tile, begin;  // the first element of this warp's rows, less what first_of_row() adds
@@ -442,11 +465,8 @@ struct Work {
     __device__ Work(const Geometry& g, Index number) {
         group = number / g.tiles;
         tile = number - group * g.tiles;
-        const int warp = static_cast<int>(threadIdx.x) / LANES;
-        begin = tile * ROUNDS * TILE + warp * (ROUNDS - 1) * ROWS * ROW;
+        begin = (tile * ROUNDS * WARPS + warp_index() * (ROUNDS - 1)) * ROWS * ROW;
     }
-
-    __device__ void next_round() { begin += ROWS * ROW; }
 };
 
 template <typename End>
@@ -473,16 +493,29 @@ sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, ch
     SerialPrefix<Half, levels_of(ROUNDS)> over_rounds;
     Half half = {};
 #pragma unroll 1
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++, work.begin += ROWS * ROW) {
         if (warp_is_whole(g, work.begin)) half = sum_of_rows(buffer, group, g, work.begin, Beyond{}, shift);
         else half = sum_of_rows(buffer, group, g, work.begin, OtherEnd{g.length}, shift);
         half = over_rounds.next(round, half);
-        work.next_round();
     }
     Sums sums = block_sum(warp_halves, half);
     Word* words = control + SECTOR + work.group * published_words<1>(g.tiles);
     const bool is_last = add_up_tiles<1, BLOCK>(sums, words, work.tile, g.tiles, tickets.epoch());
     if (is_last && threadIdx.x == 0) finish_group(arrays, normalizers, g, work.group, sums, shift.value, p);
+}
+
+// Nothing is loaded that other warps store where the output is the input: in place of elements that do not exist one of
+// this warp, and of halves no word of which others have a part.
+template <typename End>
+__device__ void apply_rows(RowBuffer& buffer, const Arrays& group, const Geometry& g,
+                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, End end) {
+    const Index first = begin + first_of_row(0);
+    Rows rows;
+    if constexpr (BEHIND > 0) rows.load(group, g, begin, g.length, first);
+    else rows.load(group, g, begin, end, first);
+    __syncwarp();
+    rows.gather(buffer);
+    rows.store<TILES_IN_PIECES>(buffer, group, g, normalizer, p, begin, end);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
@@ -491,20 +524,11 @@ apply_lines(const char* input, char* output, const char* scale, const char* bias
     await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
+    const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
     const Arrays group = arrays.at(g.kept.offsets(work.group));
     const Normalizer<Compute> normalizer = normalizers[work.group];
-#pragma unroll 1
-    for (int round = 0; round < ROUNDS; round++) {
-        const Index first = work.begin + first_of_row(0);
-        if (!chunk_exists(first, g.length)) break;
-        // Nothing is loaded that other warps store where the output is the input.
-        Rows rows;
-        rows.load(group, g, work.begin, g.length, first);
-        __syncwarp();
-        rows.gather(buffer);
-        rows.store(buffer, group, g, normalizer, p, work.begin, g.length);
-        work.next_round();
-    }
+    if (!chunk_exists(work.begin + first_of_row(0), g.length)) return;
+    if (warp_is_whole(g, work.begin)) apply_rows(buffer, group, g, normalizer, p, work.begin, Beyond{});
+    else apply_rows(buffer, group, g, normalizer, p, work.begin, g.length);
 }

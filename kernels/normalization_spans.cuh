@@ -230,8 +230,6 @@ template <typename Stored, int ARRAY, int KIND, bool ALIGNED, bool ACROSS_THEM, 
 };
 
 struct SpanOperands {
-    static constexpr bool DIFFER = HAS_SCALE == OF_ELEMENTS || HAS_BIAS == OF_ELEMENTS;  // between spans of a column
-
     SpanOperand<SCALE, OF_SCALE, HAS_SCALE, SCALE_ALIGNED, SCALE_ACROSS, SCALE_PACKED> scale;
     SpanOperand<BIAS, OF_BIAS, HAS_BIAS, BIAS_ALIGNED, BIAS_ACROSS, BIAS_PACKED> bias;
 
@@ -319,8 +317,8 @@ struct Span {
         }
     }
 
-    // IN_ROUNDS: addresses of whole spans are found faster. In kernels that store once that only takes registers.
-    template <bool IN_ROUNDS = false>
+    // OF_TILE: addresses of whole spans are found faster. In kernels that have whole columns that only takes registers.
+    template <bool OF_TILE = false>
     __device__ void store(WarpRows& rows, char* column, const Geometry& g, const Place& place,
                           const Normalizer<Compute>* normalizers, const SpanOperands& operands,
                           const Parameters& p) const {
@@ -337,7 +335,7 @@ struct Span {
                 return;
             }
         }
-        if (IN_ROUNDS && place.count == STEPS) store_steps<true>(column, g, place, result);
+        if (OF_TILE && place.count == STEPS) store_steps<true>(column, g, place, result);
         else store_steps<WHOLE>(column, g, place, result);
     }
 

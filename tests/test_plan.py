@@ -702,18 +702,22 @@ def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
 
 
 @pytest.mark.parametrize(
-    ("length", "warps", "tiles"),
+    ("groups", "length", "warps", "rounds", "tiles"),
     [
-        (17_262, 9, 2),  # 68 of 128 rows each
-        (33_000, 11, 3),
-        (40_000, 16, 3),  # 81 % of three whole ones
-        (262_144, 16, 16),
+        (100, 17_262, 4, 1, 5),  # 84 % of five, where two larger ones would be half empty
+        (100, 33_000, 8, 1, 5),
+        (100, 40_000, 16, 1, 3),  # 81 % of three
+        (4096, 17_262, 9, 2, 1),
+        (4096, 40_000, 10, 4, 1),
+        (4096, 65_536, 16, 1, 4),
+        (4096, 262_144, 16, 1, 16),
     ],
 )
-def test_tiles_of_moments_are_even(length, warps, tiles):
-    moments = {name: layout((4096, 1)) for name in ("mean", "variance")}
-    plan = make_plan(Moments((1,)), {"input": layout((4096, length)), **moments})
-    assert (plan.launches[0].grid, plan.launches[0].block) == (4096 * tiles, 32 * warps)
+def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tiles):
+    moments = {name: layout((groups, 1)) for name in ("mean", "variance")}
+    plan = make_plan(Moments((1,)), {"input": layout((groups, length)), **moments})
+    assert (plan.launches[0].grid, plan.launches[0].block) == (groups * tiles, 32 * warps)
+    assert constants(plan)["ROUNDS"] == str(rounds)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,11 @@ def test_cases_share_a_group_in_every_way(plans: list[Plan]):
     assert {constants["ENDS"] for constants in short} == {"0", "1", "2"}
 
 
+def test_cases_add_up_a_group_in_tiles_and_in_rounds(plans: list[Plan]):
+    rounds = {dict(plan.constants)["ROUNDS"] for plan in plans if plan.source == "normalization_lines.cu"}
+    assert rounds >= {"1", "2"}
+
+
 def test_cases_share_a_line_in_every_way(plans: list[Plan]):
     assert set(shares(plans, "scan_lines")) == {share for _, share in LINE_SHARES}
 

@@ -46,19 +46,18 @@ NORMALIZATIONS: dict[str, tuple[tuple[int, ...], Axes]] = {
 CALLS = (*SCANS, *NORMALIZATIONS)
 
 
-def call_of(name: str) -> tuple[tuple[int, ...], Callable[[Any], Any]]:
-    """The shape of the input, and a function of it."""
+def call_of(name: str, make_small: bool = False) -> tuple[np.ndarray, Callable[[Any], Any]]:
+    """The input, and a function of it."""
+    shape, axes = (SCANS | NORMALIZATIONS)[name]
+    shape = small(shape) if make_small else shape
     if name in SCANS:
-        shape, axis = SCANS[name]
-        return shape, lambda a: cudml.cumsum(a, axis=axis)
-    shape, axes = NORMALIZATIONS[name]
-    return shape, lambda a: cudml.mean_variance_normalization(a, axes=axes)
+        return values(shape), lambda a: cudml.cumsum(a, axis=axes)
+    return cancelling(shape, axes), lambda a: cudml.mean_variance_normalization(a, axes=axes)
 
 
 def on_backend(name: str, xp: Any) -> tuple[np.ndarray, Callable[[Any], Any]]:
     """Values of a size for the backend, and the function."""
-    shape, function = call_of(name)
-    return values(small(shape) if xp.name == "emulated" else shape), function
+    return call_of(name, make_small=xp.name == "emulated")
 
 
 def small(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -68,6 +67,20 @@ def small(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def values(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng([7, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def cancelling(shape: tuple[int, ...], axes: Axes, dtype: str = "float32") -> np.ndarray:
+    """Values of many magnitudes whose sum in each group is 0, so that its mean is nothing but what additions have
+    rounded; and some zeros, which are normalized to that. Most sums of other floats in double are the same in any
+    order."""
+    random = np.random.default_rng([7, *shape])
+    axis = max((axes,) if isinstance(axes, int) else axes, key=lambda axis: shape[axis])
+    length, *others = shape[axis], *shape[:axis], *shape[axis + 1 :]
+    half = random.standard_normal((length // 2, *others)) * np.exp2(random.integers(-16, 8, (length // 2, *others)))
+    half[::50] = 0
+    rounded = half.astype(dtype)
+    both = np.concatenate([rounded, -rounded, np.zeros((length % 2, *others), dtype)])
+    return np.ascontiguousarray(np.moveaxis(random.permutation(both), 0, axis))
 
 
 def bits(xp: Any, array: Any) -> np.ndarray:
@@ -121,6 +134,42 @@ def test_a_line_of_a_matrix_gives_the_bits_of_that_line_alone(length: int, opera
     columns = bits(xp, operation(xp.asarray(np.ascontiguousarray(matrix.T)), axis=0))
     assert (rows == columns.T).all()
     assert (rows[7] == bits(xp, operation(xp.asarray(matrix[7])))).all()
+
+
+def in_layouts(source: np.ndarray, xp: Any) -> Iterator[tuple[str, Any, Axes]]:
+    """By name rows of the source in other places of memory, with the axes of a group."""
+    groups, length = source.shape
+    turned = np.ascontiguousarray(source.T)
+    yield "lines", xp.asarray(source), 1
+    yield "padded", xp.asarray(np.pad(source, ((0, 0), (1, 2))))[:, 1:-2], 1
+    yield "spread", xp.asarray(np.repeat(source, 2, axis=1))[:, ::2], 1
+    yield "columns", xp.asarray(turned), 0
+    yield "turned", xp.asarray(turned).T, 1
+    for runs in (2, 7, 16):
+        if length % runs == 0:
+            in_runs = source.reshape(groups, runs, length // runs)
+            yield f"{runs} runs", xp.asarray(np.ascontiguousarray(in_runs.transpose(1, 0, 2))), (0, 2)
+
+
+def in_rows(array: np.ndarray, axes: Axes) -> np.ndarray:
+    """A row for each group."""
+    kept = 1 if axes in (0, (0, 2)) else 0
+    return np.moveaxis(array, kept, 0).reshape(array.shape[kept], -1)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("groups", [3, 40])
+@pytest.mark.parametrize("length", [112, 1000, 3136, 7001, 9001, 17_262, 40_000, 100_002, 200_704])
+def test_a_group_is_added_up_the_same_way_wherever_it_lies(length: int, groups: int, dtype: str, xp: Any):
+    if xp.name == "emulated" and length * groups > 300_000:
+        length = 3 * length // groups
+    means, outputs = {}, {}
+    for name, array, axes in in_layouts(cancelling((groups, length), 1, dtype), xp):
+        means[name] = xp.to_numpy(cudml.mean_var(array, axes)[0]).ravel()
+        outputs[name] = in_rows(xp.to_numpy(cudml.mean_variance_normalization(array, axes=axes)), axes)
+    assert [name for name in means if (means[name] != means["lines"]).any()] == []
+    assert [name for name in outputs if (outputs[name] != outputs["lines"]).any()] == []
 
 
 class TestUnderLoad:
@@ -208,8 +257,8 @@ def on_gpu_call(name: str) -> Callable[[], Any]:
         a = cupy.asarray(values((2_000_003,)))
         offsets = cupy.asarray(np.unique(np.r_[0, np.random.default_rng(3).integers(0, a.size, 5000), a.size]))
         return lambda: cudml.segmented_cumsum(a, offsets)
-    shape, function = call_of(name)
-    a = cupy.asarray(values(shape))
+    source, function = call_of(name)
+    a = cupy.asarray(source)
     return lambda: function(a).ravel()
 
 

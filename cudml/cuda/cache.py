@@ -14,7 +14,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -72,6 +71,8 @@ def fill_cache(kernels: Iterable[Kernel], report: Callable[[int, int], None] | N
     missing = [kernel for kernel in kernels if not is_cached(*kernel)]
     if not missing:
         return 0
+    from concurrent.futures import ThreadPoolExecutor, as_completed  # which takes longer than all else of this module
+
     with ThreadPoolExecutor(os.cpu_count(), "cudml-compiler") as pool:
         running = [pool.submit(cubin_path, *kernel) for kernel in missing]
         for done, future in enumerate(as_completed(running), start=1):

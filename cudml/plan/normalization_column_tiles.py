@@ -11,7 +11,6 @@ from typing import NamedTuple
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, power_of_two
-from cudml.plan.normalization_steps import LEAST_TILES, rounds_of
 
 #: What a thread holds of its columns at a time, at the most, and of single columns of halves, for which registers are
 #: too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and 276 by 64.
@@ -43,20 +42,24 @@ _MOST_IDLE = 1.3
 #: finished at once, load less often: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
 _TILES, _NARROW_TILES = (128, 128, 32), (128, 128, 8)
 
-#: Tiles that are normalized: narrower stores cost more than large blocks do.
-_APPLIED_TILES, _NARROW_APPLIED_TILES = (256, 256, 32), (256, 256, 16)
+#: And of elements of 4 bytes and more that blocks load as often as that: mean and variance of (1048576, 256) floats
+#: take an H100 351 us so, and 363 in strips of 128 bytes. But those of (64, 56, 56, 256), where blocks load less often,
+#: take 72 and 70.
+_WIDE_TILES = (128, 256, 32)
 
-#: Tiles for each multiprocessor, before a block loads several times: of what is normalized too, and of halves, which
-#: are copied while others are added up. (32, 112, 112, 64) floats over 0, 1, 2 take 84 us so and 87 with as many as
-#: where they are only read; mean and variance of (64, 56, 56, 64) float16s 14.4 us, and 15.9 with 8.
-_LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 8, 4
+#: Tiles that are normalized, of which a thread has one span: threads, and how wide strips are. Narrower stores cost
+#: more than large blocks do. (1048576, 256) takes an H100 1085 us so, 1091 with two spans and 1100 with four.
+_APPLIED_TILES = (256, 256)
+
+#: Tiles for each multiprocessor, before a block loads several times, as blocks end at different times: of what is only
+#: read, of what is normalized too, and of halves, which are copied while others are added up. (32, 112, 112, 64)
+#: floats over 0, 1, 2 take 84 us so and 87 with as many as where they are only read; mean and variance of (64, 56, 56,
+#: 64) float16s 14.4 us, and 15.9 with 8.
+_LEAST_TILES, _LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 15, 8, 4
 
 #: Spans of a thread in shared memory: kernels/normalization_rounds.cuh. (64, 56, 56, 256) float16s over 0, 1, 2 take 91
 #: us with 2 and 94 with 3, mean and variance of (64, 256, 128, 128) over 0, 2 156 and 162.
 _STAGES = 2
-
-#: How often a thread loads a span of a tile that it normalizes, at most: 780 us for (1048576, 256), 791 with 4.
-_APPLY_ROUNDS = 2
 
 #: The first compute capability with copies that nobody waits for (cp.async).
 _COPIES = (8, 0)
@@ -144,7 +147,7 @@ def _added(groups: Groups, device: DeviceProperties) -> Columns:
     if are_narrow(groups):
         return _in_tiles(groups, device, *_NARROW_TILES, _least_tiles(groups))
     alone = None if groups.has("output") else _alone(groups, device)
-    chosen = alone or _in_tiles(groups, device, *_TILES, _least_tiles(groups))
+    chosen = alone or _wide(groups, device) or _in_tiles(groups, device, *_TILES, _least_tiles(groups))
     if chosen.rounds > 1:
         copied = _are_copied(groups) and device.compute_capability >= _COPIES
         return chosen._replace(stages=_STAGES if copied else 0)
@@ -152,17 +155,23 @@ def _added(groups: Groups, device: DeviceProperties) -> Columns:
     return chosen._replace(span=_span(_ONLY_SPAN_BYTES, chosen.vector, chosen.chunk)) if only_reads else chosen
 
 
+def _wide(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Wide strips; None where they are no faster."""
+    if groups.source.dtype.itemsize < 4 or not moves_whole_vectors(groups):
+        return None
+    wide = _in_tiles(groups, device, *_WIDE_TILES, _least_tiles(groups))
+    return wide if wide.rounds == _WIDE_TILES[2] else None
+
+
 def applied_columns(groups: Groups, device: DeviceProperties) -> Columns:
     """The tiles that a block normalizes."""
-    tiles = _NARROW_APPLIED_TILES if are_narrow(groups) else _APPLIED_TILES
-    chosen = _in_tiles(groups, device, *tiles, _LEAST_TILES_OF_BOTH)
-    return chosen._replace(rounds=min(chosen.rounds, _APPLY_ROUNDS))
+    return _block(_one_span(groups), groups, *_APPLIED_TILES)
 
 
 def _least_tiles(groups: Groups) -> int:
     if _are_copied(groups):
         return _LEAST_TILES_OF_HALVES
-    return _LEAST_TILES_OF_BOTH if groups.has("output") else LEAST_TILES
+    return _LEAST_TILES_OF_BOTH if groups.has("output") else _LEAST_TILES
 
 
 def are_narrow(groups: Groups) -> bool:
@@ -188,9 +197,12 @@ def _one_span(groups: Groups) -> Columns:
 def _in_tiles(
     groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int, least_tiles: int
 ) -> Columns:
-    """Strips of so many bytes, that are cut into tiles of so many threads."""
-    block = _block(_one_span(groups), groups, threads, nbytes)
-    rounds = rounds_of(groups, block.width * block.spans * block.steps, most_rounds, device, least_tiles)
+    """Strips of so many bytes, that are cut into tiles of so many threads, which load less often where that leaves too
+    few tiles."""
+    block, rounds = _block(_one_span(groups), groups, threads, nbytes), most_rounds
+    most = groups.count * groups.length / (least_tiles * device.multiprocessors)
+    while rounds > 1 and block.width * block.tile * rounds > most:
+        rounds //= 2
     return block._replace(rounds=rounds)
 
 
@@ -199,7 +211,7 @@ def _alone(groups: Groups, device: DeviceProperties) -> Columns | None:
     for threads in _ALONE_THREADS:
         block = _block(_one_span(groups), groups, threads, _STRIP_BYTES)
         rounds = power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
-        enough = math.ceil(groups.count / block.width) >= LEAST_TILES * device.multiprocessors
+        enough = math.ceil(groups.count / block.width) >= _LEAST_TILES * device.multiprocessors
         if enough and rounds <= _ALONE_ROUNDS and block.width <= threads:
             return block._replace(rounds=rounds)
     return None

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import power_of_two
 from cudml.plan.loads import EVICT_NORMALLY
-from cudml.plan.normalization_steps import apply_step, array_arguments, parameters, rounds_of, sum_step
+from cudml.plan.normalization_steps import apply_step, array_arguments, parameters, sum_step
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
@@ -28,6 +29,12 @@ _SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
 #: by 8 rows, and 72 by 4.
 LINE_ROWS = ((4, 1), (8, 2), (32, 4), (128, 8))
 _OTHER_LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
+
+#: And of doubles with an output, aligned and not: a multiprocessor has room for several blocks where few warps hold
+#: many. (8000, 4096) take an H100 177 us by 8 rows and 222 by 4, (8000, 3001) 135 and 199, (8000, 3000) 132 and 131,
+#: (3000, 8000) 133 by 16 and 151 by 8.
+_LINE_ROWS_OF_DOUBLES = ((4, 1), (8, 2), (60, 4), (96, 8), (128, 16))
+_LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 
 #: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2, and
 #: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
@@ -69,8 +76,8 @@ _FEW_ROWS, _MANY_ROWS = 16, 256
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
 #: warps, and for long runs of halves of which a warp holds few rows; 64 usually; 80 for more rows and whole groups in a
-#: warp, of float32 or that begin anywhere; 128 for what is computed in double and for most.
-_THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_128 = 1344, 1024, 768, 512
+#: warp, of float32 or that begin anywhere; 96 for doubles; 128 for what else is computed in double and for most.
+_THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_96, _THREADS_OF_128 = 1344, 1024, 768, 640, 512
 _LEAST_ROWS_OF_48 = 16
 
 #: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
@@ -85,16 +92,19 @@ _PREFETCHED_IN_BULK = 1 << 24
 #: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
 _RUNS_ITEMSIZE = 4
 
-#: For groups that are larger: warps that share a tile, and rows that each of them holds at a time.
-_TILE_WARPS, _ROWS_OF_WARP = 16, 8
-
-#: How often a warp holds rows of a tile, at most: with an output, and for moments alone, where blocks that load once
-#: are faster by 3 %.
-_ROUNDS, _ROUNDS_OF_MOMENTS = 2, 1
+#: For groups that are larger: warps that share a tile, and rows that each of them holds; and of groups of several runs,
+#: whose addresses take registers: (5, 3, 8000001) halves over 0, 2 take an H100 326 us so, and 895 as others do.
+_TILE_WARPS, _TILE_ROWS = 16, 8
+_TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS = 8, 4
 
 #: The part of the tiles of a group that elements have to fill: else fewer warps share each. Moments of (4096, 17262)
-#: floats, 53 % of two tiles, take an H100 103 us so, and 141 otherwise; of (4096, 40000), 81 % of three, 232 and 226.
+#: floats, 53 % of two tiles, take an H100 117 us by 4 warps, and 141 by 16.
 _LEAST_OF_TILES = 0.75
+
+#: But if these are moments of so many groups for each multiprocessor, a block alone adds up all of a group that does
+#: not fill its tiles, each warp so many times its rows at the most: 95 us. (1500, 50001) takes 111, and 126 in tiles;
+#: (4096, 65536), which fills them, 348 and 339.
+_ALONE_GROUPS, _ALONE_ROUNDS = 8, 4
 
 #: Static shared memory of a block at the most, less what sums take.
 _STATIC_BYTES = 40_000
@@ -154,16 +164,15 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
 
 def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The sums of all tiles, and every tile again."""
-    warps = _most_warps(groups)
-    most = _ROUNDS if groups.has("output") else _ROUNDS_OF_MOMENTS
-    rounds = rounds_of(groups, warps * _ROWS_OF_WARP * LANES * groups.chunk, most, device)
-    warps = _warps_of_tile(groups, warps, rounds)
-    rows = warps * _ROWS_OF_WARP * rounds
-    shares = {**_shares(groups, device, warps, _ROWS_OF_WARP), "ROUNDS": rounds}
-    shares["ENDS"] = _ends(groups, rows * LANES, 1)
+    tile = _tile(groups, device)
+    chunks, block = tile.warps * tile.rows * tile.rounds * LANES, tile.warps * LANES
+    shares = {**_shares(groups, device, tile.warps, tile.rows), "ROUNDS": tile.rounds}
+    if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
+        shares["RESIDENT"] = min(shares["RESIDENT"], max(1, _THREADS_OF_64 // block))
+    shares["ENDS"] = _ends(groups, chunks, 1)
     shares["SPLITS"] = shares["INPUT_STEP"] > 0
-    groups = groups.in_tiles(rows * LANES * groups.chunk)
-    constants, block = _constants(groups, spec), warps * LANES
+    groups = groups.in_tiles(chunks * groups.chunk)
+    constants = _constants(groups, spec)
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
     constants |= shares
@@ -173,11 +182,27 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     return replace(sums, launches=sums.launches + apply_step("lines", groups, spec, constants, block).launches)
 
 
-def _warps_of_tile(groups: Groups, most: int, rounds: int) -> int:
-    """So many, or as few as share all tiles of a group evenly."""
-    rows, of_warp = _rows(groups), _ROWS_OF_WARP * rounds
-    tiles = math.ceil(rows / (most * of_warp))
-    return most if rows >= _LEAST_OF_TILES * tiles * most * of_warp else math.ceil(rows / (tiles * of_warp))
+class _Tile(NamedTuple):
+    """Warps that share one, rows that each of them holds at a time, and how often."""
+
+    warps: int
+    rows: int
+    rounds: int = 1
+
+
+def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
+    """As large as a block may have, or smaller if that leaves less of a group's tiles empty, by powers of two, as tiles
+    are added up pairwise; or a whole group."""
+    in_runs = len(groups.reduced.sizes) > 1 and not groups.packed("input")
+    warps, of_warp = (_TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS) if in_runs else (_TILE_WARPS, _TILE_ROWS)
+    warps, rows = min(warps, _most_warps(groups)), _rows(groups)
+    rounds = power_of_two(math.ceil(rows / (warps * of_warp)))
+    are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
+    if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
+        return _Tile(math.ceil(rows / (of_warp * rounds)), of_warp, rounds)
+    while warps > 1 and rows < _LEAST_OF_TILES * math.ceil(rows / (warps * of_warp)) * warps * of_warp:
+        warps //= 2
+    return _Tile(warps, of_warp)
 
 
 def _chunks(groups: Groups) -> int:
@@ -236,6 +261,8 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
         return _LINE_ROWS_OF_GELU
     if in_runs:
         return _LINE_ROWS_OF_RUNS
+    if groups.source.dtype.itemsize == 8:
+        return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
     return _OTHER_LINE_ROWS if groups.is_double else LINE_ROWS
 
 
@@ -351,7 +378,7 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
 def _resident(groups: Groups, device: DeviceProperties, threads: int, block: int) -> int:
     """Blocks that shall fit a multiprocessor, `threads` threads in all for the usual normalization."""
     if groups.is_double:
-        threads = _THREADS_OF_128
+        threads = _THREADS_OF_96 if groups.source.dtype.itemsize == 8 else _THREADS_OF_128
     elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
         threads = _THREADS_OF_48
     most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24

@@ -6,13 +6,9 @@ import math
 
 import numpy as np
 
-from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Scalar, Scratch, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
-
-#: Tiles of all groups for each multiprocessor, before a block loads several times: blocks end at different times.
-LEAST_TILES = 15
 
 SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in words as it is published
 SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
@@ -49,16 +45,6 @@ def operand_arguments() -> tuple[Argument, ...]:
 def array_arguments() -> tuple[Argument, ...]:
     """The arrays of a kernel that does everything."""
     return (Pointer("input"), Pointer("output"), *operand_arguments(), Pointer("mean"), Pointer("variance"))
-
-
-def rounds_of(
-    groups: Groups, elements: int, most: int, device: DeviceProperties, least_tiles: int = LEAST_TILES
-) -> int:
-    """How often a block loads so many elements in a tile: less than `most` where that leaves too few tiles."""
-    rounds = most
-    while rounds > 1 and groups.count * groups.length < least_tiles * device.multiprocessors * elements * rounds:
-        rounds //= 2
-    return rounds
 
 
 def sum_step(
