@@ -19,6 +19,7 @@
 //                     the statistics are known, which leaves room for more blocks
 //     SPLITS          1: code of its own for warps all of whose rows exist
 //     TEAMS           warps with short groups in a block; 1 otherwise
+//     LONG_RUNS       1: most warps have all rows of a tile in one dense run, of several, which may begin anywhere
 //     ROUNDS          so many times these rows does a warp add up in a tile, a power of two; 1 if they are normalized
 //     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
 #include "normalization_rows.cuh"
@@ -245,24 +246,30 @@ constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
 constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
 
 // Whether warps all of whose elements exist move them in pieces (normalization_shifted.cuh). Floats of (1600, 12321)
-// take an H100 63 us so, and 71 otherwise, of (3276, 10029) 93 and 99. Halves that are loaded so would take (8190, 8193)
-// 125 us in place of 111; those that are stored so take (16380, 4097), 2 rows in a warp, 135 in place of 131, and (4000,
-// 16388), which begin at words, 105 in place of 97; but tiles of (5, 20000002) 214 in place of 234. Moments of floats
-// gain nothing.
-constexpr bool LOADED_IN_PIECES = HAS_OUTPUT && !INPUT_PACKED && INPUT_STEP > 0 && sizeof(Input) == 4;
+// take an H100 63 us so, and 71 otherwise, of (3276, 10029) 93 and 99; moments gain nothing. Of halves, (8190, 8193)
+// take 111 us, and 125 if they are loaded so too; (16380, 4097), 2 rows in a warp, 131 and 135 if they are stored so;
+// (4000, 16388), which begin at words, 97 and 105; but tiles of (5, 20000002) 234 and 214.
+constexpr bool LOADED_IN_PIECES =
+    LONG_RUNS || (HAS_OUTPUT && !INPUT_PACKED && INPUT_STEP > 0 && sizeof(Input) == 4);
 constexpr bool IS_STORED_SHIFTED = !OUTPUT_PACKED && OUTPUT_STEP > 0 && sizeof(Result) == PIECE_BYTES;
-constexpr bool TILES_IN_PIECES = IS_STORED_SHIFTED && sizeof(Output) <= 4;
-constexpr bool STORED_IN_PIECES = TILES_IN_PIECES && (sizeof(Output) == 4 || (OUTPUT_STEP == 2 && ROWS >= 4));
+constexpr bool TILES_IN_PIECES = LONG_RUNS || (IS_STORED_SHIFTED && sizeof(Output) <= 4);
+constexpr bool STORED_IN_PIECES = IS_STORED_SHIFTED && (sizeof(Output) == 4 ||
+                                                        (sizeof(Output) == 2 && OUTPUT_STEP == 2 && ROWS >= 4));
+
+static_assert(!LONG_RUNS || !HAS_OUTPUT || sizeof(Result) == PIECE_BYTES, "a piece for each chunk");
 
 // Halves that begin anywhere are loaded by words, the last of which holds another one.
 constexpr int BEHIND = !INPUT_PACKED && INPUT_STEP == 2 ? 1 : 0;
 
-// Whether all elements are known to exist that this warp asks for in a tile that begins at `begin`. If warps PART those
-// of which that is known have code of their own.
+// Whether all elements are known to exist that this warp asks for in a tile that begins at `begin`, and of LONG_RUNS to
+// lie in one. If warps PART those of which that is known have code of their own.
 constexpr bool ALL_ARE_WHOLE = ENDS == WHOLE && BEHIND == 0, PART = SPLITS && !ALL_ARE_WHOLE;
 
 __device__ bool warp_is_whole(const Geometry& g, Index begin) {
-    return ALL_ARE_WHOLE || (PART && begin + (warp_index() + 1) * ROWS * ROW + BEHIND <= g.length);
+    constexpr int INNER = REDUCED_RANK - 1;
+    const Index first = begin + warp_index() * ROWS * ROW, end = first + ROWS * ROW;
+    const bool exists = ALL_ARE_WHOLE || (PART && end + BEHIND <= g.length);
+    return exists && (!LONG_RUNS || g.reduced.quotient(first, INNER) == g.reduced.quotient(end - 1, INNER));
 }
 
 // What the end is to the other warps. A warp of its own for many rows had better load none that does not exist: 52428
@@ -277,6 +284,11 @@ constexpr bool ANEW = GATHERED || (!INPUT_PACKED && sizeof(Input) == 2 && ROWS >
 
 // The first element of row r of this warp, in its tile.
 __device__ int first_of_row(int r) { return (static_cast<int>(threadIdx.x) / LANES * ROWS + r) * ROW; }
+
+// Where that of row 0 lies in its run.
+template <int ARRAY, typename T> __device__ Index run_offset(const Geometry& g, Index begin) {
+    return packed_offset<ARRAY, T>(g, begin + first_of_row(0));
+}
 
 struct Rows {
     // Few at a time take fewer registers. (16384, 16384) float16s take an H200 0.266 ms two rows at a time and 0.273
@@ -293,7 +305,7 @@ struct Rows {
     __device__ void load(const Arrays& group, const Geometry& g, Index begin, End end, Index other = 0) {
         if constexpr (IsSame<End, Beyond>::value && LOADED_IN_PIECES) {
             Chunk loaded[ROWS];
-            load_shifted_rows(group.input + (begin + first_of_row(0)) * static_cast<int>(sizeof(Input)), loaded);
+            load_shifted_rows(group.input + run_offset<OF_INPUT, Input>(g, begin), loaded);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) chunk[r] = loaded[r];
         } else {
@@ -321,10 +333,10 @@ struct Rows {
         }
     }
 
-    __device__ void gather(RowBuffer& buffer) {
+    template <typename End> __device__ void gather(RowBuffer& buffer, End) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            if (!GATHERED) continue;
+            if (!GATHERED || (LONG_RUNS && IsSame<End, Beyond>::value)) continue;
             Chunk gathered = chunk[r];
             gather_chunk(buffer, gathered);
             chunk[r] = gathered;
@@ -349,7 +361,7 @@ struct Rows {
                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, End end) {
         if (ANEW) begin += static_cast<Index>(hidden(0));
         constexpr bool IN_PIECES = IsSame<End, Beyond>::value && MAY_SHIFT;
-        ShiftedStores stores(group.output + (begin + first_of_row(0)) * static_cast<int>(sizeof(Output)));
+        ShiftedStores stores(group.output + run_offset<OF_OUTPUT, Output>(g, begin));
 #pragma unroll
         for (int row = 0; row < ROWS; row += AT_ONCE) {
             if (!OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, row);
@@ -419,7 +431,7 @@ __device__ Half take_rows(Rows& rows, RowBuffer& buffer, const Arrays& group, co
                           End end) {
     rows.load(group, g, 0, end);
     const Shift shift = first.take(group, g);
-    rows.gather(buffer);
+    rows.gather(buffer, end);
     return rows.sum(0, end, shift);
 }
 
@@ -474,7 +486,7 @@ __device__ Half sum_of_rows(RowBuffer& buffer, const Arrays& group, const Geomet
                             const Shift& shift) {
     Rows rows;
     rows.load(group, g, begin, end);
-    rows.gather(buffer);
+    rows.gather(buffer, end);
     return rows.sum(begin, end, shift);
 }
 
@@ -514,7 +526,7 @@ __device__ void apply_rows(RowBuffer& buffer, const Arrays& group, const Geometr
     if constexpr (BEHIND > 0) rows.load(group, g, begin, g.length, first);
     else rows.load(group, g, begin, end, first);
     __syncwarp();
-    rows.gather(buffer);
+    rows.gather(buffer, end);
     rows.store<TILES_IN_PIECES>(buffer, group, g, normalizer, p, begin, end);
 }
 

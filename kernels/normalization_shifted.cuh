@@ -21,10 +21,10 @@ struct Shifting {
     template <typename Char> __device__ Char* piece(Char* rows) const {
         return rows + lane_index() * PIECE_BYTES - within;
     }
-    // Whether the lane's piece of the first row is cut: its chunk begins in it, but not that of a lane before.
+    // Whether the lane's piece has others' bytes: the first one of all.
     __device__ bool is_cut(int row) const { return within > 0 && row == 0 && lane_index() == 0; }
 
-    // Whether element j of this lane's chunk fills no whole piece: in the first row or the last.
+    // Whether element j of this chunk lies in no whole piece: at the begin of the first row or the end of the last.
     template <typename T> __device__ bool is_single(int j, bool first, bool last) const {
         const bool begins_here = j * static_cast<int>(sizeof(T)) < PIECE_BYTES - within;
         return within > 0 && ((first && lane_index() == 0 && begins_here) ||

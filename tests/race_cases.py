@@ -728,6 +728,11 @@ LARGE_GROUPS = [
     normalization("large groups of even halves in place", (2, 35_002), np.float16, (1,), out="same", device=OLD_GPU),
     moments("moments of large groups of odd halves", (2, 70_001), np.float16, 1),
     normalization("large groups over odd runs in place", (40, 2, 501), np.float32, (0, 2), out="same", device=OLD_GPU),
+    normalization("large groups over long runs in place", (3, 2, 9001), np.float32, (0, 2), out="same", device=OLD_GPU),
+    normalization(
+        "large groups over long runs of halves", (4, 2, 14_003), np.float16, (0, 2), out="same", device=OLD_GPU
+    ),
+    moments("moments of large groups over long runs", (4, 2, 9001), np.float32, (0, 2), device=OLD_GPU),
     normalization("large groups over grains in place", (59, 2, 1434), np.float16, (0, 2), out="same", device=OLD_GPU),
     normalization("large groups over long odd runs", (24, 2, 1987), np.float16, (0, 2), out="same", device=OLD_GPU),
     normalization("large columns in rounds", (16_500, 17), np.float32, (0,), out="same", device=TINY_GPU),

@@ -702,6 +702,33 @@ def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shape", "has_output", "expected"),  # warps, rows, whether most rows lie in one run
+    [
+        ("float16", (64, 3, 1001, 1001), True, ("8", "8", "1")),
+        ("float16", (64, 3, 1001, 1001), False, ("16", "8", "1")),
+        ("float16", (64, 3, 1002, 1002), True, ("8", "8", "1")),
+        ("float16", (64, 3, 1000, 1000), True, ("16", "8", "0")),  # aligned
+        ("float16", (512, 3, 223, 223), True, ("8", "4", "1")),
+        ("float32", (2048, 4, 101, 101), True, ("8", "8", "1")),
+        ("float32", (100_000, 16, 23, 23), True, ("8", "4", "0")),
+        ("float64", (512, 3, 223, 223), True, ("8", "4", "0")),
+    ],
+)
+def test_tiles_of_groups_of_runs(dtype, shape, has_output, expected):
+    source = layout(shape, dtype)
+    moments = {name: layout((1, shape[1], 1, 1), dtype) for name in ("mean", "variance")}
+    spec = Normalization((0, 2, 3)) if has_output else Moments((0, 2, 3))
+    found = constants(make_plan(spec, {"input": source, **({"output": source} if has_output else moments)}))
+    assert (found["WARPS"], found["ROWS"], found["LONG_RUNS"]) == expected
+
+
+def test_runs_of_another_size_in_the_output_are_not_moved_in_pieces():
+    shape = (64, 3, 1001, 1001)
+    arrays = {"input": layout(shape, "float16"), "output": layout(shape, "float32")}
+    assert constants(make_plan(Normalization((0, 2, 3)), arrays))["LONG_RUNS"] == "0"
+
+
+@pytest.mark.parametrize(
     ("groups", "length", "warps", "rounds", "tiles"),
     [
         (100, 17_262, 4, 1, 5),  # 84 % of five, where two larger ones would be half empty
@@ -942,6 +969,10 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
         ("float32", (3727, 9001), 9, 8),
         ("float32", (2236, 15_001), 8, 16),
         ("float32", (2236, 15_000), 15, 8),
+        ("float64", (8000, 3000), 12, 4),
+        ("float64", (8000, 3001), 6, 8),
+        ("float64", (8000, 4096), 8, 8),
+        ("float64", (3000, 8000), 8, 16),
     ],
 )
 def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows):
@@ -1133,22 +1164,26 @@ def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "threads", "rounds", "stages"),
+    ("shape", "dtype", "across", "rounds", "stages"),
     [
-        ((64 * 112 * 112, 64), "float16", 128, 8, 2),
-        ((64 * 112 * 112, 64), "float32", 128, 8, 0),  # floats wait in registers
-        ((64 * 112 * 112, 24), "float16", 128, 2, 0),  # narrow rows, which warps move
-        ((200_000, 331), "float16", 128, 8, 0),  # columns that vectors do not move: half a span of each
-        ((64 * 75 * 75, 144), "float16", 128, 4, 0),  # narrow strips
-        ((1_000_000, 256), "float64", 128, 32, 0),
+        ((64 * 112 * 112, 64), "float16", 8, 8, 2),
+        ((64 * 112 * 112, 64), "float32", 8, 8, 0),  # floats wait in registers
+        ((64 * 112 * 112, 24), "float16", 4, 2, 0),  # narrow rows, which warps move
+        ((200_000, 331), "float16", 64, 8, 0),  # columns that vectors do not move: half a span of each
+        ((64 * 75 * 75, 144), "float16", 4, 4, 0),  # narrow strips
+        ((1_000_000, 256), "float32", 16, 32, 0),  # wide ones, as blocks load so often
+        ((1_000_000, 256), "float64", 16, 32, 0),
+        ((1_000_000, 257), "float32", 32, 32, 0),
     ],
 )
-def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, threads, rounds, stages):
+def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, across, rounds, stages):
     plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
     added, applied = plan.parts
-    assert (constants(added)["ROUNDS"], constants(added)["STAGES"]) == (str(rounds), str(stages))
-    assert (added.launches[0].block, applied.launches[0].block) == (threads, 256)
-    assert added.launches[0].shared_bytes == stages * threads * 128
+    found = constants(added)
+    assert (found["ACROSS"], found["ROUNDS"], found["STAGES"]) == (str(across), str(rounds), str(stages))
+    assert (added.launches[0].block, applied.launches[0].block) == (128, 256)
+    assert added.launches[0].shared_bytes == stages * 128 * 128
+    assert constants(applied)["ROUNDS"] == "1"
     assert applied.scratch_bytes == applied.workspace_bytes == 0
 
 

@@ -181,6 +181,13 @@ class Groups:
         is_dense = self.reduced.strides[name][-1] == layout.dtype.itemsize == _LONG_RUN_ITEMSIZE
         return is_dense and self.reduced.sizes[-1] >= _LEAST_LONG_RUN and self.grain_of(name) == 1
 
+    def is_dense_in_runs(self, name: str) -> bool:
+        """Whether neighbours of the input's size fill each run, which begins at an element."""
+        layout = self.arrays.get(name)
+        if not isinstance(layout, ArrayLayout) or not layout.element_aligned:
+            return False
+        return self.reduced.strides[name][-1] == layout.dtype.itemsize == self.source.dtype.itemsize
+
     def end_to_end(self, name: str) -> bool:
         """Whether each group begins where the one before ends."""
         return len(self.kept.sizes) == 1 and self.kept.strides[name][-1] == self.length * self.reduced.strides[name][-1]

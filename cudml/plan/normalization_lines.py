@@ -93,9 +93,15 @@ _PREFETCHED_IN_BULK = 1 << 24
 _RUNS_ITEMSIZE = 4
 
 #: For groups that are larger: warps that share a tile, and rows that each of them holds; and of groups of several runs,
-#: whose addresses take registers: (5, 3, 8000001) halves over 0, 2 take an H100 326 us so, and 895 as others do.
+#: whose addresses take registers: (2048, 4, 101, 101) halves over 0, 2, 3 take an H100 245 us so, and 521 as others do.
 _TILE_WARPS, _TILE_ROWS = 16, 8
 _TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS = 8, 4
+
+#: How many times a warp's rows a run is at least, so that few warps have parts of two: then the others move theirs in
+#: pieces, which makes 208 us of 245. And so that warps hold as many rows as others do, by the bytes of an element: (64,
+#: 3, 1001, 1001) halves take 427 us by 8 rows and 442 by 4, (512, 3, 223, 223) 207 and 184, (2048, 4, 101, 101) floats
+#: 362 and 369.
+_LONG_RUN, _LONGER_RUN = 4, {2: 128, 4: 8}
 
 #: The part of the tiles of a group that elements have to fill: else fewer warps share each. Moments of (4096, 17262)
 #: floats, 53 % of two tiles, take an H100 117 us by 4 warps, and 141 by 16.
@@ -170,7 +176,8 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, _THREADS_OF_64 // block))
     shares["ENDS"] = _ends(groups, chunks, 1)
-    shares["SPLITS"] = shares["INPUT_STEP"] > 0
+    shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
+    shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs
     groups = groups.in_tiles(chunks * groups.chunk)
     constants = _constants(groups, spec)
     if shares["ENDS"] and not groups.has("output"):
@@ -194,8 +201,10 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     """As large as a block may have, or smaller if that leaves less of a group's tiles empty, by powers of two, as tiles
     are added up pairwise; or a whole group."""
     in_runs = len(groups.reduced.sizes) > 1 and not groups.packed("input")
-    warps, of_warp = (_TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS) if in_runs else (_TILE_WARPS, _TILE_ROWS)
-    warps, rows = min(warps, _most_warps(groups)), _rows(groups)
+    are_longer = _are_long_runs(groups, _TILE_ROWS, _LONGER_RUN.get(groups.source.dtype.itemsize, _LONG_RUN))
+    most = _TILE_WARPS_OF_RUNS if in_runs and (groups.has("output") or not are_longer) else _TILE_WARPS
+    of_warp = _TILE_ROWS_OF_RUNS if in_runs and not are_longer else _TILE_ROWS
+    warps, rows = min(most, _most_warps(groups)), _rows(groups)
     rounds = power_of_two(math.ceil(rows / (warps * of_warp)))
     are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
     if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
@@ -203,6 +212,14 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     while warps > 1 and rows < _LEAST_OF_TILES * math.ceil(rows / (warps * of_warp)) * warps * of_warp:
         warps //= 2
     return _Tile(warps, of_warp)
+
+
+def _are_long_runs(groups: Groups, of_warp: int, times: int = _LONG_RUN) -> bool:
+    """Whether groups are several runs that begin anywhere, so many times as long as the rows of a warp."""
+    if groups.is_double or len(groups.reduced.sizes) == 1 or groups.packed("input"):
+        return False
+    is_long = groups.reduced.sizes[-1] >= times * of_warp * LANES * groups.chunk
+    return is_long and all(groups.is_dense_in_runs(name) for name in ("input", "output") if groups.has(name))
 
 
 def _chunks(groups: Groups) -> int:
@@ -365,6 +382,7 @@ def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> 
         "LENGTH": 0,
         "GROUP_ROWS": 1,
         "OPERANDS_EARLY": False,
+        "LONG_RUNS": False,
         "SPLITS": False,
         "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
         "WARPS": warps,
