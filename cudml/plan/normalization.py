@@ -8,9 +8,10 @@ from cudml.plan.layout import ArrayLayout
 from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
-from cudml.plan.normalization_lines import plan_shared_lines, plan_short_lines, plan_tiled_lines
+from cudml.plan.normalization_lines import plan_shared_lines, plan_short_lines
 from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.normalization_strips import plan_turned_strips
+from cudml.plan.normalization_tiled_lines import plan_tiled_lines
 from cudml.plan.normalization_turned import plan_turned
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Moments, Normalization

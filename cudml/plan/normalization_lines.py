@@ -1,18 +1,28 @@
-"""The plans of normalizations of groups whose elements lie side by side and fit a block, or are read twice:
+"""The plans of normalizations of groups whose elements lie side by side, and that a block holds:
 kernels/normalization_lines.cu.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import power_of_two
-from cudml.plan.loads import EVICT_NORMALLY
-from cudml.plan.normalization_steps import apply_step, array_arguments, parameters, sum_step
+from cudml.plan.normalization_line_shares import (
+    THREADS_OF_48,
+    THREADS_OF_64,
+    THREADS_OF_80,
+    THREADS_OF_128,
+    chunks_of,
+    constants_of_lines,
+    ends_of,
+    most_warps_of,
+    resident_blocks,
+    rows_of,
+    shares_of,
+)
+from cudml.plan.normalization_steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
@@ -74,51 +84,17 @@ MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 #: so many that it is memory alone that counts.
 _FEW_ROWS, _MANY_ROWS = 16, 256
 
-#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
-#: warps, and for long runs of halves of which a warp holds few rows; 64 usually; 80 for more rows and whole groups in a
-#: warp, of float32 or that begin anywhere; 96 for doubles; 128 for what else is computed in double and for most.
-_THREADS_OF_48, _THREADS_OF_64, _THREADS_OF_80, _THREADS_OF_96, _THREADS_OF_128 = 1344, 1024, 768, 640, 512
+#: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers.
 _LEAST_ROWS_OF_48 = 16
-
-#: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
-#: 1024) floats take an H200 3.2 us so, and 3.6 else; but (65536, 64) 9.7 and 9.5, and (64, 256, 16, 16) over 0, 2, 3, 8
-#: rows in each warp, 11.8 and 11.3.
-_PREFETCHED_BYTES, _PREFETCHED_ROWS = 1 << 22, 4
 
 #: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
 #: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
 _PREFETCHED_IN_BULK = 1 << 24
 
-#: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
-_RUNS_ITEMSIZE = 4
-
-#: For groups that are larger: warps that share a tile, and rows that each of them holds; and of groups of several runs,
-#: whose addresses take registers: (2048, 4, 101, 101) halves over 0, 2, 3 take an H100 245 us so, and 521 as others do.
-_TILE_WARPS, _TILE_ROWS = 16, 8
-_TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS = 8, 4
-
-#: How many times a warp's rows a run is at least, so that few warps have parts of two: then the others move theirs in
-#: pieces, which makes 208 us of 245. And so that warps hold as many rows as others do, by the bytes of an element: (64,
-#: 3, 1001, 1001) halves take 427 us by 8 rows and 442 by 4, (512, 3, 223, 223) 207 and 184, (2048, 4, 101, 101) floats
-#: 362 and 369.
-_LONG_RUN, _LONGER_RUN = 4, {2: 128, 4: 8}
-
-#: The part of the tiles of a group that elements have to fill: else fewer warps share each. Moments of (4096, 17262)
-#: floats, 53 % of two tiles, take an H100 117 us by 4 warps, and 141 by 16.
-_LEAST_OF_TILES = 0.75
-
-#: But if these are moments of so many groups for each multiprocessor, a block alone adds up all of a group that does
-#: not fill its tiles, each warp so many times its rows at the most: 95 us. (1500, 50001) takes 111, and 126 in tiles;
-#: (4096, 65536), which fills them, 348 and 339.
-_ALONE_GROUPS, _ALONE_ROUNDS = 8, 4
-
-#: Static shared memory of a block at the most, less what sums take.
-_STATIC_BYTES = 40_000
-
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """A group or several for each warp; None where groups are longer, or better have a warp that leaves rows out."""
-    chunks, rows = _chunks(groups), _rows(groups)
+    chunks, rows = chunks_of(groups), rows_of(groups)
     few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
     in_part = few or groups.source.dtype.itemsize == 2 or _are_parts_of_rows(groups, rows, device)
     if rows > (_SHORT_ROWS_OF_HALVES if in_part else _SHORT_ROWS):
@@ -128,15 +104,15 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
     packed = all(groups.packed(name) for name in ("input", "output") if groups.has(name))
-    threads = _THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else _THREADS_OF_64
+    threads = THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else THREADS_OF_64
     shares = {
-        **_shares(groups, device, 1, held),
+        **shares_of(groups, device, 1, held),
         "TEAMS": _WARPS_OF_SHORT_GROUPS,
-        "RESIDENT": _resident(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES),
+        "RESIDENT": resident_blocks(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
-        "ENDS": _ends(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
+        "ENDS": ends_of(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
     }
     if lanes < LANES:
         shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
@@ -147,99 +123,25 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
 
 def plan_shared_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """Warps of a block for each group; None where a block cannot hold one."""
-    rows, most_warps = _rows(groups), _most_warps(groups)
+    rows, most_warps = rows_of(groups), most_warps_of(groups)
     if rows > min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]) or _is_better_streamed(groups, rows, device):
         return None
     of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
-    at_once = groups.count * warps * LANES <= _THREADS_OF_80 * device.multiprocessors
+    at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
     are_many = groups.has_own_operands or groups.has_operands_of_runs
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
-    shares = _shares(groups, device, warps, of_warp)
+    shares = shares_of(groups, device, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
-    shares["RESIDENT"] = _resident(groups, device, _threads(groups, rows, of_warp, at_once), warps * LANES)
+    shares["RESIDENT"] = resident_blocks(groups, device, _threads(groups, rows, of_warp, at_once), warps * LANES)
     if _is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
-    shares["ENDS"] = _ends(groups, warps * of_warp * LANES, 1)
+    shares["ENDS"] = ends_of(groups, warps * of_warp * LANES, 1)
     shares["SPLITS"] = warps > 1 and _are_faster_apart(groups, spec)
     if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
         nbytes = groups.source.size * groups.source.dtype.itemsize
         shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
     return _one_launch("normalize_lines", groups, spec, shares, 1)
-
-
-def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
-    """The sums of all tiles, and every tile again."""
-    tile = _tile(groups, device)
-    chunks, block = tile.warps * tile.rows * tile.rounds * LANES, tile.warps * LANES
-    shares = {**_shares(groups, device, tile.warps, tile.rows), "ROUNDS": tile.rounds}
-    if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
-        shares["RESIDENT"] = min(shares["RESIDENT"], max(1, _THREADS_OF_64 // block))
-    shares["ENDS"] = _ends(groups, chunks, 1)
-    shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
-    shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs
-    groups = groups.in_tiles(chunks * groups.chunk)
-    constants = _constants(groups, spec)
-    if shares["ENDS"] and not groups.has("output"):
-        constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
-    constants |= shares
-    sums = sum_step("lines", groups, spec, constants, block)
-    if not groups.has("output"):
-        return sums
-    return replace(sums, launches=sums.launches + apply_step("lines", groups, spec, constants, block).launches)
-
-
-class _Tile(NamedTuple):
-    """Warps that share one, rows that each of them holds at a time, and how often."""
-
-    warps: int
-    rows: int
-    rounds: int = 1
-
-
-def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
-    """As large as a block may have, or smaller if that leaves less of a group's tiles empty, by powers of two, as tiles
-    are added up pairwise; or a whole group."""
-    in_runs = len(groups.reduced.sizes) > 1 and not groups.packed("input")
-    are_longer = _are_long_runs(groups, _TILE_ROWS, _LONGER_RUN.get(groups.source.dtype.itemsize, _LONG_RUN))
-    most = _TILE_WARPS_OF_RUNS if in_runs and (groups.has("output") or not are_longer) else _TILE_WARPS
-    of_warp = _TILE_ROWS_OF_RUNS if in_runs and not are_longer else _TILE_ROWS
-    warps, rows = min(most, _most_warps(groups)), _rows(groups)
-    rounds = power_of_two(math.ceil(rows / (warps * of_warp)))
-    are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
-    if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
-        return _Tile(math.ceil(rows / (of_warp * rounds)), of_warp, rounds)
-    while warps > 1 and rows < _LEAST_OF_TILES * math.ceil(rows / (warps * of_warp)) * warps * of_warp:
-        warps //= 2
-    return _Tile(warps, of_warp)
-
-
-def _are_long_runs(groups: Groups, of_warp: int, times: int = _LONG_RUN) -> bool:
-    """Whether groups are several runs that begin anywhere, so many times as long as the rows of a warp."""
-    if groups.is_double or len(groups.reduced.sizes) == 1 or groups.packed("input"):
-        return False
-    is_long = groups.reduced.sizes[-1] >= times * of_warp * LANES * groups.chunk
-    return is_long and all(groups.is_dense_in_runs(name) for name in ("input", "output") if groups.has(name))
-
-
-def _chunks(groups: Groups) -> int:
-    """Of a group; of nothing those of a row, in which none exists."""
-    return math.ceil(groups.length / groups.chunk) or LANES
-
-
-def _rows(groups: Groups) -> int:
-    """Of 32 chunks, in a group."""
-    return math.ceil(_chunks(groups) / LANES)
-
-
-def _constants(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
-    return {**groups.constants(spec), "HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}
-
-
-def _most_warps(groups: Groups) -> int:
-    """Warps of a block whose rows fit into static shared memory, should they go through it (bytes become doubles)."""
-    row_bytes = LANES * groups.chunk * groups.widest
-    return min(_TILE_WARPS, power_of_two(_STATIC_BYTES // row_bytes + 1) // 2)
 
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
@@ -323,11 +225,11 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool) -> int:
     """Of all blocks of a multiprocessor, where warps share groups of so many rows, and all groups are worked on at once
     or not."""
     if of_warp == MOST_ROWS:
-        return _THREADS_OF_128
+        return THREADS_OF_128
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
-        return _THREADS_OF_48
+        return THREADS_OF_48
     is_large = (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE)
-    return _THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else _THREADS_OF_64
+    return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
 
 
 def _asks_for_80(groups: Groups, of_warp: int) -> bool:
@@ -353,58 +255,8 @@ def _is_gelu(spec: Normalization) -> bool:
     return spec.activation is not None and spec.activation.name == "gelu"
 
 
-def _ends(groups: Groups, chunks: int, groups_of_block: int) -> int:
-    """kernels/normalization_chunks.cuh: ENDS, where so many chunks of a group or tile, and groups, are worked on."""
-    if groups.length % groups.chunk or groups.length == 0:
-        return 2
-    whole = groups.length % (chunks * groups.chunk) == 0
-    return 0 if whole and groups.count % groups_of_block == 0 else 1
-
-
-def _shares(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> dict[str, int]:
-    packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    if groups.length == 0:
-        packed["INPUT_PACKED"] = True  # so that no address is made up for what does not exist
-    run, nbytes = groups.reduced.sizes[-1], groups.source.dtype.itemsize
-    dense = groups.reduced.strides["input"][-1] == nbytes
-    few = groups.source.size * nbytes <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
-    return {
-        **packed,
-        "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
-        "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
-        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
-        "GRAIN": groups.grain,
-        "INPUT_GRAIN": groups.grain_of("input"),
-        "OUTPUT_GRAIN": groups.grain_of("output"),
-        "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
-        "PREFETCHED": packed["INPUT_PACKED"] and few and device.begins_early,
-        "LINE_LANES": LANES,
-        "LENGTH": 0,
-        "GROUP_ROWS": 1,
-        "OPERANDS_EARLY": False,
-        "LONG_RUNS": False,
-        "SPLITS": False,
-        "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
-        "WARPS": warps,
-        "ROUNDS": 1,
-        "ROWS": rows,
-        "TEAMS": 1,
-        "RESIDENT": _resident(groups, device, _THREADS_OF_64, warps * LANES),
-    }
-
-
-def _resident(groups: Groups, device: DeviceProperties, threads: int, block: int) -> int:
-    """Blocks that shall fit a multiprocessor, `threads` threads in all for the usual normalization."""
-    if groups.is_double:
-        threads = _THREADS_OF_96 if groups.source.dtype.itemsize == 8 else _THREADS_OF_128
-    elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
-        threads = _THREADS_OF_48
-    most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
-    return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))
-
-
 def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], groups_of_block: int) -> Plan:
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     block = shares["TEAMS"] * shares["WARPS"] * LANES
     launch = Launch(kernel, math.ceil(groups.count / groups_of_block), block, arguments, early=True)
-    return Plan("normalization_lines.cu", constants_of(**_constants(groups, spec), **shares), (launch,))
+    return Plan("normalization_lines.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))
