@@ -1,16 +1,19 @@
-"""Looks for weak shapes: `python -m benchmarks.sweep [--seed N] [--count N]`.
+"""Looks for weak shapes: `python -m benchmarks.sweep [--seed N] [--count N] [--out FILE] [--against FILE]`.
 
 What `benchmarks.run` measures are shapes that somebody thought of. These are drawn at random, from 2^12 elements to
-2^27, and measured beside a copy and torch. Printed are those that torch is faster at, and those far behind the copy.
+2^27, and measured beside a copy and torch. Printed are those that torch is faster at, and those far behind the copy;
+and of those whose times another version wrote to a file before, on the same GPU, which take longer now.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +33,9 @@ _EXPECTED = ((1 << 26, 0.75), (1 << 23, 0.5), (1 << 20, 0.25))
 #: Torch is called faster from this ratio of the times on; less is noise.
 _FASTER = 1.02
 
+#: And a case takes longer than before, or less time, from this ratio on.
+_CHANGED = 1.03
+
 #: Sets of buffers, so that a small case finds nothing in the cache of the one before.
 _SETS, _SMALL_BYTES = 6, 100 << 20
 
@@ -39,7 +45,7 @@ _NORMS = {"instance": (2, 3), "batch": (0, 2, 3), "group": (1, 2, 3), "batch, ch
 _KINDS = ("scan", "scan", "normalization", "normalization", "moments", "modulus")
 _RANKS = (1, 2, 2, 2, 3)
 _SCANNED = ("float32", "float32", "float16", "bfloat16", "float64", "int8", "int32", "int64")
-_NORMALIZED = ("float32", "float32", "float16", "bfloat16")
+_NORMALIZED = ("float32", "float32", "float16", "bfloat16", "float64")
 _DIVIDED = ("float32", "float16", "float64", "int8", "int16", "int32", "int64")
 _DIVISORS = ("", "number", "row", "column")
 
@@ -112,8 +118,9 @@ def _draw_groups(draw: Draw) -> tuple[tuple[int, ...], int | tuple[int, ...]]:
         shape = (rows, max(2, draw.size() // rows))
         return (shape, 1) if draw.number(2) else (shape[::-1], 0)
     norm = draw.one_of(tuple(_NORMS))
-    height, width, features = draw.length(128, least=2), draw.length(128, least=2), draw.length(1024, least=2)
-    count = max(2, draw.size() // (height * width * features))
+    size, height, width = draw.size(), draw.length(1024, least=2), draw.length(1024, least=2)
+    features = draw.length(min(1024, size // (height * width)), least=2)
+    count = max(2, size // (height * width * features))
     last = norm == "batch, channels last"
     return (count, height, width, features) if last else (count, features, height, width), _NORMS[norm]
 
@@ -176,6 +183,33 @@ def table(found: Sequence[Found]) -> str:
     return "\n".join([head, "slower than torch:", *map(str, behind), "far behind a copy:", *map(str, weak)])
 
 
+def times_of(found: Iterable[Found]) -> dict[str, float]:
+    """Milliseconds by the case's name."""
+    return {str(f.case): f.ms for f in found}
+
+
+def changes(now: Mapping[str, float], before: Mapping[str, float]) -> str:
+    """The cases of both that take longer or less than before, the worst first."""
+    ratios = {name: now[name] / before[name] for name in now.keys() & before.keys()}
+    changed = [name for name, ratio in ratios.items() if max(ratio, 1 / ratio) > _CHANGED]
+    longer = sum(ratios[name] > 1 for name in changed)
+    head = f"{len(ratios)} cases measured before: {longer} take longer, {len(changed) - longer} less"
+    lines = (
+        f"{ratios[name]:6.2f} times {1e3 * before[name]:10.2f} us, now {1e3 * now[name]:10.2f}  {name}"
+        for name in sorted(changed, key=lambda name: -ratios[name])
+    )
+    return "\n".join([head, *lines])
+
+
+def report(found: Sequence[Found], out: Path | None, against: Path | None) -> None:
+    """Prints what was found, and keeps the times for another version's `against`."""
+    print(table(found))
+    if against:
+        print(changes(times_of(found), json.loads(against.read_text())))
+    if out:
+        out.write_text(json.dumps(times_of(found), indent=1))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
@@ -183,11 +217,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=450)
     parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no case is begun")
     parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="keep the times for --against")
+    parser.add_argument("--against", metavar="FILE", type=Path, help="tell what takes longer than these times")
     options = parser.parse_args(arguments)
     chosen = list(cases(options.seed, options.count))
     deadline = time.monotonic() + options.time_budget
     if options.dry_run:
-        print(table(sweep(Host(), [(family, case.shrunk()) for family, case in chosen], deadline)))
+        shrunk = [(family, case.shrunk()) for family, case in chosen]
+        report(sweep(Host(), shrunk, deadline), options.out, options.against)
         return 0
     problem = info.gpu_problem()
     if problem:
@@ -197,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     gpu = Gpu()
     compile_all(kernels_of(chosen), architecture_of(0))
-    print(table(sweep(gpu, chosen, deadline)))
+    report(sweep(gpu, chosen, deadline), options.out, options.against)
     return 0
 
 

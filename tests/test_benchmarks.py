@@ -359,6 +359,22 @@ def test_a_sweep_runs_dry(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("60 cases: ")
 
 
+def test_a_sweep_tells_what_takes_longer_than_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {"the same": 1.0, "longer": 0.1, "shorter": 1.0, "gone": 1.0}
+    lines = sweep.changes({"the same": 1.02, "longer": 0.15, "shorter": 0.5, "new": 1.0}, before).splitlines()
+    assert lines[0] == "3 cases measured before: 1 take longer, 1 less"
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        "1.50 times 100.00 us, now 150.00 longer",
+        "0.50 times 1000.00 us, now 500.00 shorter",
+    ]
+    kept = tmp_path / "times.json"
+    assert sweep.main(["--dry-run", "--count", "9", "--out", str(kept)]) == 0
+    count = len(json.loads(kept.read_text()))
+    assert 0 < count <= 9  # some are the same once they are shrunk
+    assert sweep.main(["--dry-run", "--count", "9", "--against", str(kept)]) == 0
+    assert f"\n{count} cases measured before: " in capsys.readouterr().out
+
+
 def test_a_sweep_tells_what_is_weak() -> None:
     large = Case("cumsum", "float32", (1 << 26,), 0)
     small = Case("cumsum", "float32", (1 << 12,), 0)
