@@ -744,7 +744,9 @@ def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tile
     moments = {name: layout((groups, 1)) for name in ("mean", "variance")}
     plan = make_plan(Moments((1,)), {"input": layout((groups, length)), **moments})
     assert (plan.launches[0].grid, plan.launches[0].block) == (groups * tiles, 32 * warps)
+    threads = 1024 if rounds > 1 else 1344  # with 64 registers, and with 48
     assert constants(plan)["ROUNDS"] == str(rounds)
+    assert constants(plan)["RESIDENT"] == str(threads // (32 * warps))
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def _wide(groups: Groups, device: DeviceProperties) -> Columns | None:
     return wide if wide.rounds == _WIDE_TILES[2] else None
 
 
-def applied_columns(groups: Groups, device: DeviceProperties) -> Columns:
+def applied_columns(groups: Groups) -> Columns:
     """The tiles that a block normalizes."""
     return _block(_one_span(groups), groups, *_APPLIED_TILES)
 

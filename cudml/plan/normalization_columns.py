@@ -61,7 +61,7 @@ def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, ad
     sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, added.shared_bytes)
     if not groups.has("output"):
         return sums
-    applied = applied_columns(groups, device)
+    applied = applied_columns(groups)
     in_tiles = groups.in_tiles(applied.tile)
     constants = _constants(in_tiles, spec, applied)
     return replace(sums, then=apply_step("columns", in_tiles, spec, constants, applied.threads, applied.width))

@@ -24,9 +24,9 @@ from cudml.plan.normalization_steps import apply_step, sum_step
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Warps that share a tile, and rows that each of them holds; and of groups of several runs, whose addresses take
-#: registers: (2048, 4, 101, 101) halves over 0, 2, 3 take an H100 245 us so, and 521 as others do.
-_TILE_WARPS, _TILE_ROWS = 16, 8
+#: Rows that each warp of a tile holds. And of groups of several runs, whose addresses take registers, warps at the most
+#: and rows: (2048, 4, 101, 101) halves over 0, 2, 3 take an H100 245 us so, and 521 as others do.
+_TILE_ROWS = 8
 _TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS = 8, 4
 
 #: How many times a warp's rows a run is at least, so that few warps have parts of two: then the others move theirs in
@@ -79,9 +79,10 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     are added up pairwise; or a whole group."""
     in_runs = len(groups.reduced.sizes) > 1 and not groups.packed("input")
     are_longer = _are_long_runs(groups, _TILE_ROWS, _LONGER_RUN.get(groups.source.dtype.itemsize, _LONG_RUN))
-    most = _TILE_WARPS_OF_RUNS if in_runs and (groups.has("output") or not are_longer) else _TILE_WARPS
+    warps, rows = most_warps_of(groups), rows_of(groups)
+    if in_runs and (groups.has("output") or not are_longer):
+        warps = min(warps, _TILE_WARPS_OF_RUNS)
     of_warp = _TILE_ROWS_OF_RUNS if in_runs and not are_longer else _TILE_ROWS
-    warps, rows = min(most, most_warps_of(groups)), rows_of(groups)
     rounds = power_of_two(math.ceil(rows / (warps * of_warp)))
     are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
     if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
