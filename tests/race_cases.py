@@ -873,6 +873,18 @@ BUNDLES = [
     affine("batch norm in bundles", (13, 48, 49), "batch_norm", ONE_MULTIPROCESSOR),
 ]
 
+#: And whose blocks hold parts of bundles.
+SMALL_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=20_000)
+
+SHARED_BUNDLES = [
+    normalization("shared bundles", (31, 24, 7, 7), np.float32, (0, 2, 3), device=SMALL_BLOCKS),
+    normalization("shared bundles in place", (60, 12, 7, 7), np.float32, (0, 2, 3), "contiguous", "same", SMALL_BLOCKS),
+    normalization("shared bundles of halves", (64, 16, 7, 7), np.float16, (0, 2, 3), device=SMALL_BLOCKS),
+    normalization("shared bundles of grains", (100, 12, 5, 6), np.float32, (0, 2, 3), device=SMALL_BLOCKS),
+    normalization("shared bundles of short runs", (801, 8, 3), np.float32, (0, 2), device=SMALL_BLOCKS),
+    affine("batch norm in shared bundles", (80, 12, 49), "batch_norm", SMALL_BLOCKS),
+]
+
 
 def turned_batch_norm(name: str, shape: tuple[int, ...], device: DeviceProperties) -> Call:
     """Channels last in memory, channels first in the output; the statistics too."""
@@ -1153,6 +1165,7 @@ CALLS: list[Call] = [
     *STRIPS,
     *CLUSTERS,
     *BUNDLES,
+    *SHARED_BUNDLES,
     *TURNED,
     *HELD,
     *MODULI,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import struct
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,7 +14,7 @@ from cudml.cuda import sources
 from cudml.cuda.compiler import OPTIONS, CompileError, compile_cubin, compile_options
 from cudml.plan import make_plan
 from cudml.plan.activation import PARAMETERS, Activation
-from cudml.plan.device import H200, DeviceProperties
+from cudml.plan.device import H200, RESERVED_BYTES, DeviceProperties
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
@@ -135,6 +136,8 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
     for dtype, (shape, axes) in itertools.product(FLOATS, bundles):
         array, one = dense(shape, dtype), device._replace(multiprocessors=1)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, one)
+        small = one._replace(shared_bytes_per_block=20_000)
+        yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, small)
     for shape, axis in itertools.product(((40, 64), (40, 1000), (3, 90_000), (20_000, 600)), (0, 1)):
         source, moment = dense(shape, F32), dense((1, shape[1]) if axis == 0 else (shape[0], 1), F32)
         yield make_plan(Moments((axis,)), {"input": source, "mean": moment, "variance": moment}, device)
@@ -240,6 +243,28 @@ def test_kernels_begin_with_the_registers_that_their_warps_share():
     cubin, _ = compile_cubin(plan.source, plan.constants, "sm_90a")
     (registers,) = re.findall(rb"\x04\x2f\x08\x00.{4}(.{4})", cubin, re.DOTALL)  # in .nv.info: of the kernel
     assert 0 < wanted <= launch.block * int.from_bytes(registers, "little")
+
+
+def static_shared_bytes(cubin: bytes) -> int:
+    """Of all kernels: the sizes of sections .nv.shared.* of an ELF file of 64 bits."""
+    (table,), (count, names) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<HH", cubin, 60)
+    sections = [struct.unpack_from("<II16x2Q", cubin, table + 64 * i) for i in range(count)]
+    _, _, begin, _ = sections[names]
+    sizes = {cubin[begin + name :].split(b"\0")[0]: size for name, _, _, size in sections}
+    return sum(size for name, size in sizes.items() if name.startswith(b".nv.shared."))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((1411, 64, 7, 7), "float32"), ((1902, 64, 5, 7), "bfloat16"), ((2048, 512, 7, 7), "float16")]
+)
+def test_bundles_leave_room_for_what_else_is_in_shared_memory(shape, dtype):
+    array = dense(shape, np.dtype(dtype))
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert plan.source == "normalization_bundles.cu"
+    cubin, _ = compile_cubin(plan.source, plan.constants, "sm_90a")
+    assert static_shared_bytes(cubin) > RESERVED_BYTES  # which it counts too
+    nbytes = static_shared_bytes(cubin) + plan.launches[0].shared_bytes
+    assert 0.9 * H200.shared_bytes_per_block < nbytes <= H200.shared_bytes_per_block + RESERVED_BYTES
 
 
 def test_only_kernels_that_are_launched_are_compiled():

@@ -674,16 +674,17 @@ BUNDLES = {
 
 @pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("groups", BUNDLES)
+@pytest.mark.parametrize("room", [{}, {"shared_bytes_per_block": 20_000}], ids=["of blocks", "of clusters"])
 @all_floats
-def test_bundles_give_the_same_bits(xp, groups, dtype):
-    """A GPU that small arrays fill holds several groups to a block in shared memory."""
+def test_bundles_give_the_same_bits(xp, groups, room, dtype):
+    """A GPU that small arrays fill holds several groups to a block, or to a cluster of them, in shared memory."""
     shape, axes = BUNDLES[groups]
     rng = np.random.default_rng(33)
     kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
     x, scale, bias = random(rng, shape, dtype), random(rng, kept, dtype), random(rng, kept, dtype)
     arrays = [xp.asarray(array) for array in (x, scale, bias)]
     expected = xp.to_numpy(mean_variance_normalization(*arrays, axes=axes, activation="relu"))
-    with xp.planned_for(multiprocessors=1):
+    with xp.planned_for(multiprocessors=1, **room):
         assert_same_bits(xp.to_numpy(mean_variance_normalization(*arrays, axes=axes, activation="relu")), expected)
         mean_variance_normalization(*arrays, axes=axes, activation="relu", out=arrays[0])
     assert_same_bits(xp.to_numpy(arrays[0]), expected)

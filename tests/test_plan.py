@@ -630,7 +630,9 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
         ((3252, 512, 2, 2), (0, 2, 3), ["normalize_bundles"]),
         ((256, 512, 2, 2), (0, 2, 3), ["normalize_lines"]),
         ((1024, 512, 4, 2), (0, 2, 3), ["normalize_lines"]),
-        ((20_000, 256, 2, 2), (0, 2, 3), ["normalize_stream"]),
+        ((20_000, 256, 2, 2), (0, 2, 3), ["normalize_shared_bundles"]),
+        ((1024, 2048, 7, 7), (0, 2, 3), ["normalize_shared_bundles"]),
+        ((40_000, 2048, 7, 7), (0, 2, 3), ["normalize_stream"]),
         ((59_054, 2, 10, 2), (0, 2, 3), ["sum_lines", "apply_lines"]),
         ((64, 7, 7, 2048), (0, 1, 2), ["normalize_bundles"]),
         ((64, 7, 7, 4096), (0, 1, 2), ["normalize_strips"]),
@@ -663,6 +665,58 @@ def test_bundles_of_short_runs_have_long_pieces(shape, dtype, count):
     source = layout(shape, dtype)
     plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})
     assert (kernels(plan), constants(plan)["BUNDLE"]) == (["normalize_bundles"], count)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "blocks"),
+    [
+        ((256, 2048, 7, 7), "float32", "1"),
+        ((512, 2048, 7, 7), "float32", "2"),
+        ((512, 2048, 7, 7), "float16", "2"),
+        ((1024, 2048, 7, 7), "float16", "4"),
+        ((20_000, 256, 2, 2), "float32", "3"),  # with two groups to a sector
+    ],
+)
+def test_as_few_blocks_share_a_bundle_as_hold_it(shape, dtype, blocks):
+    source = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})
+    assert (constants(plan)["CLUSTER"], plan.launches[0].cluster) == (blocks, int(blocks))
+    assert plan.launches[0].grid % int(blocks) == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((192, 512, 13, 13), "float16", ["normalize_shared_bundles"]),
+        ((64, 96, 31, 30), "float16", ["normalize_stream"]),  # fewer blocks than multiprocessors
+        ((100, 768, 21, 21), "float16", ["normalize_shared_bundles"]),
+        ((100, 256, 21, 21), "float16", ["normalize_stream"]),  # the same blocks wait at once
+        ((384, 1024, 11, 11), "float32", ["normalize_shared_bundles"]),
+        ((300, 192, 17, 15), "float32", ["normalize_stream"]),  # too many blocks to a bundle
+        ((256, 128, 11, 11), "float32", ["normalize_stream"]),
+    ],
+)
+def test_bundles_of_long_runs_are_shared_where_there_are_enough(shape, dtype, expected):
+    source = layout(shape, dtype)
+    assert kernels(make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})) == expected
+
+
+@pytest.mark.parametrize(("batch", "threads"), [(64, 192), (512, 512)])
+def test_bundles_of_halves_have_fewer_threads(batch, threads):
+    source = layout((batch, 2048, 7, 7), "float16")
+    assert make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}).launches[0].block == threads
+
+
+def test_no_threads_of_bundles_are_left_idle():
+    source = layout((32, 2048, 14, 14), "float16")
+    assert make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}).launches[0].block == 128
+
+
+def test_bundles_are_shared_by_no_blocks_without_clusters():
+    source = layout((512, 2048, 7, 7), "float16")
+    device = H200._replace(compute_capability=(8, 6), shared_bytes_per_block=101_376)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}, device)
+    assert plan.launches[0].cluster == 1
 
 
 def test_bundles_fit_the_shared_memory_of_a_block():
@@ -1024,10 +1078,10 @@ def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
 @pytest.mark.parametrize(
     ("shape", "dtype", "grain"),
     [
-        ((1024, 512, 14, 14), "float16", 4),
-        ((1024, 512, 7, 14), "float16", 2),
-        ((1024, 512, 7, 7), "float16", 1),
-        ((1024, 512, 7, 14), "float32", 2),
+        ((8192, 512, 14, 14), "float16", 4),
+        ((8192, 512, 7, 14), "float16", 2),
+        ((8192, 512, 7, 7), "float16", 1),
+        ((8192, 512, 7, 14), "float32", 2),
         ((64, 40, 14, 14), "float16", 4),  # in lines
     ],
 )
@@ -1042,7 +1096,7 @@ def test_runs_are_moved_by_the_grain(shape, dtype, grain):
     [
         ((64, 64, 147, 147), "float16", "1"),
         ((64, 96, 55, 55), "float16", "1"),
-        ((128, 768, 17, 17), "float16", "0"),  # runs of 289, whose ends would take too long
+        ((1280, 768, 17, 17), "float16", "0"),  # runs of 289, whose ends would take too long
         ((64, 64, 150, 150), "float16", "0"),  # copied by grains
         ((64, 64, 147, 147), "float32", "0"),
     ],

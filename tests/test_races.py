@@ -14,7 +14,7 @@ import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
-from race_cases import CALLS, CASES, CLUSTERS, LIBRARY, Case
+from race_cases import CALLS, CASES, CLUSTERS, LIBRARY, SHARED_BUNDLES, Call, Case
 
 from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
@@ -131,13 +131,16 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
     assert {blocks % cut.values[1] > 0 for blocks, cut in launches if isinstance(cut, Struct)} == {False, True}
 
 
-def test_cases_of_clusters_launch_them():
-    device, kinds = PlansOnly(), {}
-    for case in CLUSTERS:
+@pytest.mark.parametrize(
+    ("cases", "kernel"), [(CLUSTERS, "normalize_clusters"), (SHARED_BUNDLES, "normalize_shared_bundles")]
+)
+def test_cases_of_clusters_launch_them(cases: list[Call], kernel: str):
+    device, kernels = PlansOnly(), {}
+    for case in cases:
         device.device, device.plans = case.device, []
         case.results_of(device)
-        kinds[case.name] = {plan.source for plan in device.plans}
-    assert kinds == {case.name: {"normalization_clusters.cu"} for case in CLUSTERS}
+        kernels[case.name] = {step.kernel for plan in device.plans for step in plan.launches}
+    assert kernels == {case.name: {kernel} for case in cases}
 
 
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):
