@@ -349,6 +349,11 @@ template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
         if constexpr (KIND == OF_ALL) pack.element[0] = static_cast<Compute>(number);
         else if constexpr (KIND == OF_GROUP) pack.element[0] = load_element<Stored, ALIGNED>(of_group);
     }
+    // The number of an element, or the one that stands for its group.
+    __device__ void load_of_element(const char* of_element, double number) {
+        if constexpr (KIND == OF_ELEMENTS) pack.element[0] = load_element<Stored, ALIGNED>(of_element);
+        else load_once(of_element, number);
+    }
     __device__ void load_of_chunk(const char* of_chunk) {
         if constexpr (KIND == OF_CHUNKS) pack.element[0] = load_element<Stored, ALIGNED>(of_chunk);
     }
@@ -383,6 +388,10 @@ template <int COUNT> struct Operands {
     __device__ void load_once(const Arrays& group) {
         scale.load_once(group.scale, group.scale_number);
         bias.load_once(group.bias, group.bias_number);
+    }
+    __device__ void load_of_element(const Arrays& element) {
+        scale.load_of_element(element.scale, element.scale_number);
+        bias.load_of_element(element.bias, element.bias_number);
     }
     // `y` is normalized.
     __device__ void finish(Compute (&y)[COUNT], const Parameters& p) const {

@@ -850,6 +850,17 @@ CLUSTERS = [
     affine("batch norm in clusters", (1300, 64), "batch_norm", MANY_BLOCKS),
 ]
 
+
+def group_norm_of_channels_last(name: str, shape: tuple[int, ...], device: DeviceProperties) -> Call:
+    """Images whose last axes are groups and their channels, each with its own scale and bias."""
+    x, scale, bias = floats(shape, np.float32), floats(shape[3:], np.float32, 1), floats(shape[3:], np.float32, 2)
+
+    def compute(make: AsArray) -> Any:
+        return mean_variance_normalization(make(x), make(scale), make(bias), axes=(1, 2, 4))
+
+    return Call(name, compute, lambda: (normalized(x, (1, 2, 4)) * scale + bias,), TOLERANCE[np.float32], device)
+
+
 #: A GPU that small calls fill.
 ONE_MULTIPROCESSOR = SMALL_GPU._replace(multiprocessors=1)
 
@@ -883,6 +894,21 @@ SHARED_BUNDLES = [
     normalization("shared bundles of grains", (100, 12, 5, 6), np.float32, (0, 2, 3), device=SMALL_BLOCKS),
     normalization("shared bundles of short runs", (801, 8, 3), np.float32, (0, 2), device=SMALL_BLOCKS),
     affine("batch norm in shared bundles", (80, 12, 49), "batch_norm", SMALL_BLOCKS),
+    group_norm_of_channels_last("group norm in shared bundles", (2, 31, 33, 8, 5), SMALL_BLOCKS),
+]
+
+#: And whose clusters hold none of these.
+SMALL_CLUSTERS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=24_000)
+
+TILED_BUNDLES = [
+    normalization("tiled bundles", (251, 8, 7, 7), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
+    normalization(
+        "tiled bundles in place", (251, 8, 7, 7), np.float16, (0, 2, 3), "contiguous", "same", SMALL_CLUSTERS
+    ),
+    normalization("tiled bundles of short runs", (6201, 4, 2, 2), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
+    normalization("tiled bundles of grains", (820, 4, 5, 6), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
+    group_norm_of_channels_last("group norm in tiled bundles", (2, 61, 63, 4, 10), SMALL_CLUSTERS),
+    moments("moments of tiled bundles", (1101, 2, 4, 4), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
 ]
 
 
@@ -1166,6 +1192,7 @@ CALLS: list[Call] = [
     *CLUSTERS,
     *BUNDLES,
     *SHARED_BUNDLES,
+    *TILED_BUNDLES,
     *TURNED,
     *HELD,
     *MODULI,

@@ -138,6 +138,11 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, one)
         small = one._replace(shared_bytes_per_block=20_000)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, small)
+    for dtype, count in itertools.product(FLOATS, (1 << 16, 1 << 28)):
+        size, scale = dtype.itemsize, dense((4, 10), dtype)
+        images = ArrayLayout((2, count, 4, 10), (count * 40 * size, 40 * size, 10 * size, size), dtype, 16)
+        arrays = {"input": images, "output": images, "scale": scale, "bias": scale}
+        yield make_plan(Normalization((1, 3)), arrays, device)
     for shape, axis in itertools.product(((40, 64), (40, 1000), (3, 90_000), (20_000, 600)), (0, 1)):
         source, moment = dense(shape, F32), dense((1, shape[1]) if axis == 0 else (shape[0], 1), F32)
         yield make_plan(Moments((axis,)), {"input": source, "mean": moment, "variance": moment}, device)

@@ -667,6 +667,8 @@ BUNDLES = {
     "runs": ((30, 24, 7, 7), (0, 2, 3)),
     "short runs": ((301, 40, 3), (0, 2)),
     "runs of one in two": ((30, 2, 24, 5, 5), (0, 3, 4)),
+    "channels last": ((2, 31, 33, 8, 5), (1, 2, 4)),
+    "tiles": ((251, 8, 7, 7), (0, 2, 3)),
     "columns": ((1050, 32), (0,)),
     "columns of columns": ((2, 1050, 16), (1,)),
 }
@@ -674,7 +676,7 @@ BUNDLES = {
 
 @pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("groups", BUNDLES)
-@pytest.mark.parametrize("room", [{}, {"shared_bytes_per_block": 20_000}], ids=["of blocks", "of clusters"])
+@pytest.mark.parametrize("room", [{}, {"shared_bytes_per_block": 24_000}], ids=["of blocks", "of clusters"])
 @all_floats
 def test_bundles_give_the_same_bits(xp, groups, room, dtype):
     """A GPU that small arrays fill holds several groups to a block, or to a cluster of them, in shared memory."""

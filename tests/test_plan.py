@@ -632,8 +632,13 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
         ((1024, 512, 4, 2), (0, 2, 3), ["normalize_lines"]),
         ((20_000, 256, 2, 2), (0, 2, 3), ["normalize_shared_bundles"]),
         ((1024, 2048, 7, 7), (0, 2, 3), ["normalize_shared_bundles"]),
-        ((40_000, 2048, 7, 7), (0, 2, 3), ["normalize_stream"]),
-        ((59_054, 2, 10, 2), (0, 2, 3), ["sum_lines", "apply_lines"]),
+        ((40_000, 2048, 7, 7), (0, 2, 3), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((1, 512, 512, 32, 4), (1, 2, 4), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((1, 512, 512, 32, 8), (1, 2, 4), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((2, 256, 256, 32, 16), (1, 2, 4), ["normalize_stream"]),
+        ((1, 512, 512, 2, 64), (1, 2, 4), ["sum_lines", "apply_lines"]),
+        ((59_054, 2, 10, 2), (0, 2, 3), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((59_054, 2, 19, 7), (0, 2, 3), ["sum_lines", "apply_lines"]),
         ((64, 7, 7, 2048), (0, 1, 2), ["normalize_bundles"]),
         ((64, 7, 7, 4096), (0, 1, 2), ["normalize_strips"]),
         ((8, 20, 20, 40), (0, 1, 2), ["normalize_clusters"]),
@@ -710,6 +715,38 @@ def test_bundles_of_halves_have_fewer_threads(batch, threads):
 def test_no_threads_of_bundles_are_left_idle():
     source = layout((32, 2048, 14, 14), "float16")
     assert make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}).launches[0].block == 128
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "expected"),
+    [
+        ((1024, 512, 5, 5), (0, 2, 3), "float16", ["sum_bundle_tiles"]),
+        ((128, 2048, 7, 7), (0, 2, 3), "float32", ["normalize_lines"]),  # few tiles
+        ((100, 64, 5, 5), (0, 2, 3), "float16", ["normalize_lines"]),  # small
+        ((16, 64, 64, 32, 10), (1, 2, 4), "float16", ["sum_bundle_tiles"]),
+        ((1, 512, 512, 32, 8), (1, 2, 4), "float32", ["sum_bundle_tiles"]),
+    ],
+)
+def test_moments_of_short_runs_are_those_of_bundles(shape, axes, dtype, expected):
+    moment = layout(tuple(1 if axis in axes else size for axis, size in enumerate(shape)))
+    arrays = {"input": layout(shape, dtype), "mean": moment, "variance": moment}
+    assert kernels(make_plan(Moments(axes), arrays)) == expected
+
+
+def test_tiles_of_bundles_are_powers_of_two_of_units():
+    plan = make_plan(Normalization((0, 2, 3)), {"input": (source := layout((8192, 256, 7, 7))), "output": source})
+    units = [int(constants(part)["BLOCK_UNITS"]) for part in plan.parts]
+    assert all(count & (count - 1) == 0 for count in units)
+    assert plan.launches[0].shared_bytes <= 36_000
+
+
+@pytest.mark.parametrize("scale", [(1, 1, 1, 32, 10), (16, 1, 1, 32, 1), (1, 1, 1, 1, 1)])
+def test_scales_that_repeat_in_every_piece_are_those_of_bundles(scale):
+    source = layout((16, 64, 64, 32, 10))
+    arrays = {"input": source, "output": source, "scale": layout(scale)}
+    assert kernels(make_plan(Normalization((1, 2, 4)), arrays)) == ["normalize_shared_bundles"]
+    arrays["scale"] = layout((1, 64, 1, 1, 1))
+    assert kernels(make_plan(Normalization((1, 2, 4)), arrays)) != ["normalize_shared_bundles"]
 
 
 def test_bundles_are_shared_by_no_blocks_without_clusters():
@@ -1079,8 +1116,8 @@ def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
     ("shape", "dtype", "grain"),
     [
         ((8192, 512, 14, 14), "float16", 4),
-        ((8192, 512, 7, 14), "float16", 2),
-        ((8192, 512, 7, 7), "float16", 1),
+        ((8192, 512, 14, 13), "float16", 2),
+        ((8192, 512, 13, 13), "float16", 1),
         ((8192, 512, 7, 14), "float32", 2),
         ((64, 40, 14, 14), "float16", 4),  # in lines
     ],

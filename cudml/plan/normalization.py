@@ -5,6 +5,7 @@ from __future__ import annotations
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout
+from cudml.plan.normalization_bundle_tiles import plan_tiled_bundles, plan_tiled_bundles_of_any
 from cudml.plan.normalization_bundles import plan_bundles
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
@@ -15,6 +16,16 @@ from cudml.plan.normalization_tiled_lines import plan_tiled_lines
 from cudml.plan.normalization_turned import plan_turned
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Moments, Normalization
+
+#: The first that there is is taken; else tiles of lines.
+_PLANS_OF_LINES = (
+    plan_short_lines,
+    plan_bundles,
+    plan_tiled_bundles,
+    plan_shared_lines,
+    plan_tiled_bundles_of_any,
+    plan_stream,
+)
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
@@ -40,7 +51,7 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
         return Plan("normalization_lines.cu", (), ())
     if groups.length > 0 and groups.are_columns:
         return plan_columns(groups, spec, device)
-    for plan_for in (plan_short_lines, plan_bundles, plan_shared_lines, plan_stream):
+    for plan_for in _PLANS_OF_LINES:
         plan = plan_for(groups, spec, device)
         if plan is not None:
             return plan
