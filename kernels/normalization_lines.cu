@@ -239,7 +239,6 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
 // ---------------------------------------------------------------------------------------------------------------------
 // Groups of a block at the most, and tiles of larger ones: WARPS warps share one, each of which holds ROWS rows.
 
-constexpr Index TILE = static_cast<Index>(WARPS) * ROWS * ROW;
 
 // Whether a warp looks which of its rows exist. Of a group that has a warp for itself up to half of them do not: 768
 // halves are three of four rows and take 0.294 ms so, and 0.326 otherwise. 20000 take 0.543 and 0.303 ms.

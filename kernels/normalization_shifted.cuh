@@ -55,13 +55,9 @@ template <int COUNT> __device__ void load_shifted_rows(const char* rows, Chunk (
         const bool first = r == 0, last = r == COUNT - 1;
         const Piece given = !last && lane_index() == 0 ? piece[last ? r : r + 1] : piece[r];
         const Piece high = shuffle(given, (lane_index() + 1) % LANES);
-        union InWords {
-            Piece piece;
-            Chunk chunk;
-            __device__ InWords() {}
-        } taken;
-        taken.piece = bytes_across<SIZE>(piece[r], high, static_cast<unsigned>(shifting.within));
-        chunk[r] = taken.chunk;
+        InWords<Chunk, Piece> taken;
+        taken.words = bytes_across<SIZE>(piece[r], high, static_cast<unsigned>(shifting.within));
+        chunk[r] = taken.items;
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
             if (shifting.is_single<Input>(j, first, last)) chunk[r].element[j] = single.element[j];
@@ -81,34 +77,26 @@ struct ShiftedStores {
     __device__ ShiftedStores(char* rows) : rows(rows), shifting(rows), kept() {}
 
     __device__ void store(int row, const Result& result) {
-        union InWords {
-            Piece piece;
-            Result result;
-            __device__ InWords() {}
-        } given;
-        given.result = result;
+        InWords<Result, Piece> given;
+        given.items = result;
         const bool shifted = shifting.within > 0;
-        const Piece before = shuffle(shifted && lane_index() == LANES - 1 ? kept : given.piece,
+        const Piece before = shuffle(shifted && lane_index() == LANES - 1 ? kept : given.words,
                                      (lane_index() + LANES - shifted) % LANES);
         const unsigned offset = static_cast<unsigned>((PIECE_BYTES - shifting.within) % PIECE_BYTES);
-        const Piece piece = bytes_across<SIZE>(before, given.piece, offset);
+        const Piece piece = bytes_across<SIZE>(before, given.words, offset);
         if (!shifting.is_cut(row)) *reinterpret_cast<Piece*>(shifting.piece(rows) + row * ROW_BYTES) = piece;
-        if (row == 0 || lane_index() > 0) kept = given.piece;
+        if (row == 0 || lane_index() > 0) kept = given.words;
     }
 
     // What is left, once all `count` rows were stored.
     __device__ void finish(int count) const {
         char* const ends = rows + (lane_index() == 0 ? 0 : count * ROW_BYTES - PIECE_BYTES);
-        union InElements {
-            Piece piece;
-            Result result;
-            __device__ InElements() {}
-        } left;
-        left.piece = kept;
+        InWords<Result, Piece> left;
+        left.words = kept;
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) {
             if (shifting.is_single<Output>(j, true, true)) {
-                *reinterpret_cast<Output*>(ends + j * SIZE) = left.result.element[j];
+                *reinterpret_cast<Output*>(ends + j * SIZE) = left.items.element[j];
             }
         }
     }
