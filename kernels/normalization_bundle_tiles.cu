@@ -2,8 +2,7 @@
 // read twice, as in normalization_lines.cu.
 //
 // Constants that the plan sets, beside those of normalization_bundles.cuh:
-//     PIECES_OF_THREAD            pieces of which a thread normalizes a vector
-//     HAS_OUTPUT
+//     PIECES_OF_THREAD   pieces of which a thread normalizes a vector
 #include "normalization_bundles.cuh"
 #include "normalization_tiles.cuh"
 
@@ -21,8 +20,8 @@ struct Work {
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
-sum_bundle_tiles(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
-            Parameters p) {
+sum_bundle_tiles(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance,
+                 Geometry g, Parameters p) {
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ UnitSums unit_sums;
@@ -52,7 +51,7 @@ sum_bundle_tiles(const char* input, Word* control, Normalizer<Compute>* normaliz
 // All pieces again; what was read last first.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_bundle_tiles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-              double bias_number, const Normalizer<Compute>* of_groups, Geometry g, Parameters p) {
+                   double bias_number, const Normalizer<Compute>* of_groups, Geometry g, Parameters p) {
     await_launch_ahead();
     const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};

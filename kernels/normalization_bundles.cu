@@ -1,5 +1,5 @@
-// Normalization of bundles (normalization_bundles.cuh) that are read once: a block, or a cluster of blocks, has one whole
-// in shared memory.
+// Normalization of bundles (normalization_bundles.cuh) that are read once: a block, or a cluster of blocks, has one in
+// shared memory.
 #include "normalization_bundles.cuh"
 
 // By a block, or by each of a cluster.

@@ -3,8 +3,9 @@
 // A group of up to a block is read once, and normalized from registers: by some lanes of a warp, by a warp, or by
 // several. Nothing is waited for but memory, so many small blocks do best, each thread of which loads a few chunks, all
 // of them before it uses the first. Dense chunks are loaded in words from wherever they begin, but go through shared
-// memory on their way out unless they are aligned. Where they are not dense, rows of 32 go through it both ways, so
-// that neighbouring lanes move neighbouring elements.
+// memory on their way out unless they are aligned, or a warp has all of its rows in one run: these are moved in whole
+// pieces both ways (normalization_shifted.cuh). Where chunks are not dense, rows of 32 go through shared memory both
+// ways, so that neighbouring lanes move neighbouring elements.
 //
 // Larger groups are cut into tiles and read twice: the sums of all tiles, from which the last blocks find the
 // statistics, then every tile again, from the last to the first, which the cache still holds.
@@ -238,7 +239,6 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Groups of a block at the most, and tiles of larger ones: WARPS warps share one, each of which holds ROWS rows.
-
 
 // Whether a warp looks which of its rows exist. Of a group that has a warp for itself up to half of them do not: 768
 // halves are three of four rows and take 0.294 ms so, and 0.326 otherwise. 20000 take 0.543 and 0.303 ms.
