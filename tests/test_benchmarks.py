@@ -228,9 +228,18 @@ def test_hopeless_calls_are_made_once_and_those_that_compile_first_again() -> No
     assert gpu.milliseconds([lambda: calls.append(1)]) >= 1500 * device.SLOW_SECONDS
     assert len(calls) == 1
     calls.clear()
-    waits = [0, 0, 0, 0]
+    waits = [0, 0, 0, 0, 0, 0]
     assert gpu.milliseconds([compiles]) == 1.0
-    assert len(calls) == 2
+    assert len(calls) == 3
+
+
+def test_what_disturbs_a_call_takes_no_repeats_from_it() -> None:
+    gpu, repeats = object.__new__(Gpu), []
+    gpu._stream = SimpleNamespace(synchronize=lambda: time.sleep(waits.pop(0)))
+    gpu._median = lambda call, count: float(repeats.append(count) or 1)
+    waits = [0, 0, 0, 0.9 * device.SLOW_SECONDS, 0, 0]
+    gpu.milliseconds([lambda: None])
+    assert repeats == [device.REPEATS]
 
 
 def test_cub_is_compiled_once_for_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
