@@ -259,7 +259,7 @@ MUTANTS = [
            "high = shuffle(given, (lane_index() + [-1-]{+0+}) % LANES);"),
     Mutant("piece without the row before", "normalization_shifted.cuh", "groups of odd floats of sixteen rows a warp",
            ALL,
-           "lane_index() == LANES - 1 ? [-kept-]{+given.piece+} : given.piece,"),
+           "lane_index() == LANES - 1 ? [-kept-]{+given.words+} : given.words,"),
     Mutant("piece loaded with a part of others", "normalization_shifted.cuh", "large groups of odd floats in place",
            CHECKING,
            "if ([-!shifting.is_cut(r)-]{+true+}) piece[r] ="),
