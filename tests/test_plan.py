@@ -706,6 +706,13 @@ def test_bundles_of_long_runs_are_shared_where_there_are_enough(shape, dtype, ex
     assert kernels(make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})) == expected
 
 
+def test_a_kernel_of_bundles_serves_many_numbers_of_images():
+    sources = [layout((images, 2048, 7, 7)) for images in range(59, 65)]
+    plans = [make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}) for source in sources]
+    assert {(*kernels(plan), constants(plan)["BLOCK_UNITS"]) for plan in plans} == {("normalize_bundles", "8")}
+    assert len({plan.constants for plan in plans if constants(plan)["WHOLE"] == "1"}) == 1
+
+
 @pytest.mark.parametrize(("batch", "threads"), [(64, 192), (512, 512)])
 def test_bundles_of_halves_have_fewer_threads(batch, threads):
     source = layout((batch, 2048, 7, 7), "float16")

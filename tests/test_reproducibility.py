@@ -69,14 +69,17 @@ def values(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng([7, *shape]).standard_normal(shape).astype(np.float32)
 
 
-def cancelling(shape: tuple[int, ...], axes: Axes, dtype: str = "float32") -> np.ndarray:
+def cancelling(
+    shape: tuple[int, ...], axes: Axes, dtype: str = "float32", exponents: tuple[int, int] = (-16, 8)
+) -> np.ndarray:
     """Values of many magnitudes whose sum in each group is 0, so that its mean is nothing but what additions have
     rounded; and some zeros, which are normalized to that. Most sums of other floats in double are the same in any
     order."""
     random = np.random.default_rng([7, *shape])
     axis = max((axes,) if isinstance(axes, int) else axes, key=lambda axis: shape[axis])
     length, *others = shape[axis], *shape[:axis], *shape[axis + 1 :]
-    half = random.standard_normal((length // 2, *others)) * np.exp2(random.integers(-16, 8, (length // 2, *others)))
+    half = random.standard_normal((length // 2, *others))
+    half *= np.exp2(random.integers(*exponents, half.shape))
     half[::50] = 0
     rounded = half.astype(dtype)
     both = np.concatenate([rounded, -rounded, np.zeros((length % 2, *others), dtype)])
@@ -170,6 +173,33 @@ def test_a_group_is_added_up_the_same_way_wherever_it_lies(length: int, groups: 
         outputs[name] = in_rows(xp.to_numpy(cudml.mean_variance_normalization(array, axes=axes)), axes).tobytes()
     assert [name for name in means if means[name] != means["lines"]] == []
     assert [name for name in outputs if outputs[name] != outputs["lines"]] == []
+
+
+#: So many that two units added up in another order show; sums of halves, which have fewer, are the same in any.
+MANY_MAGNITUDES = (-40, 40)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shared_bytes", [232_448, 60_000, 24_000], ids=["a block", "a cluster", "tiles"])
+def test_small_images_are_added_up_as_lines_are(shared_bytes: int, dtype: str, xp: Any):
+    """Of a GPU that they fill, and whose blocks have so much shared memory: neighbouring groups lie in one together."""
+    images = cancelling((481, 8, 5, 5), 0, dtype, MANY_MAGNITUDES)
+    lines = np.ascontiguousarray(np.moveaxis(images, 1, 0)).reshape(8, -1)
+    expected = xp.to_numpy(cudml.mean_variance_normalization(xp.asarray(lines), axes=1))
+    with xp.planned_for(multiprocessors=1, shared_bytes_per_block=shared_bytes):
+        got = xp.to_numpy(cudml.mean_variance_normalization(xp.asarray(images), axes=(0, 2, 3)))
+    assert np.moveaxis(got, 1, 0).tobytes() == expected.tobytes()
+
+
+@pytest.mark.backend("cuda", "emulated")
+def test_moments_of_small_images_are_those_of_lines(xp: Any):
+    images = cancelling((1101, 2, 4, 4), 0, exponents=MANY_MAGNITUDES)
+    lines = np.ascontiguousarray(np.moveaxis(images, 1, 0)).reshape(2, -1)
+    for of_images, of_lines in zip(
+        cudml.mean_var(xp.asarray(images), (0, 2, 3)), cudml.mean_var(xp.asarray(lines), 1), strict=True
+    ):
+        assert xp.to_numpy(of_images).tobytes() == xp.to_numpy(of_lines).tobytes()
 
 
 class TestUnderLoad:

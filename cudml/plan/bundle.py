@@ -84,7 +84,7 @@ class Bundle:
         """Of the pieces that have the elements of so many units, the first and the last of which may be others' too."""
         elements = units * self.unit(groups)
         pieces = min(groups.length // self.run, (elements + self.run - 2) // self.run + 1)
-        return self.count * self.run * groups.source.dtype.itemsize * pieces
+        return pieces * self.piece_bytes(groups)
 
     def unit(self, groups: Groups) -> int:
         """Elements of a group."""
@@ -100,8 +100,10 @@ class Bundle:
         return math.ceil(groups.length / self.unit(groups))
 
     def block_units(self, groups: Groups) -> int:
-        """That a block has of every group."""
-        return math.ceil(self.units(groups) / self.blocks)
+        """That a block has of every group, at the most. One that has them all has room for a power of two, so that a
+        kernel serves many numbers of images; in clusters that room would be the pieces'."""
+        units = math.ceil(self.units(groups) / self.blocks)
+        return power_of_two(units) if self.blocks == 1 else units
 
     def resident(self, groups: Groups, device: DeviceProperties) -> int:
         """Blocks that fit a multiprocessor."""
