@@ -173,19 +173,31 @@ __device__ inline void await_launch_ahead_alone() {
 #endif
 }
 
-// In every kernel that is launched so, unless it sees to the next launch itself. The last blocks, about as many as run
-// at a time, let that begin, and wait, when they begin themselves: no block of this launch is left that the next one's
-// could be in the way of. Of many launches in a row an H200 normalizes (64, 1024) floats in 1.20 us so, in 1.29 if only
-// the end of a block lets the next begin, and in 1.55 if no launch begins early; (1024, 1024) in 3.2 and 3.6. It takes
-// 0.1 to 0.2 ns for each block: if all did it, (4194304, 64) floats would be summed in 0.319 ms in place of 0.256.
-__device__ inline void await_launch_ahead() {
+// The last blocks, about as many as run at a time, let the next launch begin, and wait, when they begin themselves: no
+// block of this launch is left that the next one's could be in the way of. It takes 0.1 to 0.2 ns for each block: if all
+// did it, (4194304, 64) floats would be summed in 0.319 ms in place of 0.256 on an H200.
+__device__ inline void let_last_blocks_begin_next_launch() {
 #if __CUDA_ARCH__ >= 900
     constexpr unsigned LAST_BLOCKS = 1056;  // 8 for each of 132 multiprocessors
     // A branch would cost (16384, 16384) floats, which take all registers that there are, 0.571 ms in place of 0.521.
     asm volatile("{ .reg .pred last; setp.le.u32 last, %0, %1; @last griddepcontrol.launch_dependents; }"
                  :: "r"(gridDim.x - blockIdx.x), "n"(LAST_BLOCKS));
 #endif
+}
+
+// In every kernel that is launched so, unless it sees to the next launch itself. Of many launches in a row an H200
+// normalizes (64, 1024) floats in 1.20 us so, in 1.29 if only the end of a block lets the next begin, and in 1.55 if no
+// launch begins early; (1024, 1024) in 3.2 and 3.6.
+__device__ inline void await_launch_ahead() {
+    let_last_blocks_begin_next_launch();
     await_launch_ahead_alone();
+}
+
+// In the first of two steps that read the same arrays. The second one begins when whatever wrote them is done, and so
+// reads before it waits; all that it must wait for is what the first step finds, and that this has read everything.
+__device__ inline void await_launch_ahead_of_steps() {
+    await_launch_ahead_alone();
+    let_last_blocks_begin_next_launch();
 }
 
 // Lets the next launch begin, and wait, once all blocks have come here or are done: where it has something to do before

@@ -22,7 +22,7 @@ struct Work {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_bundle_tiles(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance,
                  Geometry g, Parameters p) {
-    await_launch_ahead();
+    await_launch_ahead_of_steps();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ UnitSums unit_sums;
     __shared__ Sums of_tile[BUNDLE];
@@ -31,12 +31,12 @@ sum_bundle_tiles(const char* input, Word* control, Normalizer<Compute>* normaliz
     const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, mean, variance};
     const Index first = work.bundle * BUNDLE;
     Input* data = reinterpret_cast<Input*>(dynamic_shared);
-    const Share share(g.length, work.tile);
+    const Share share(g.length, work.tile, BLOCK_UNITS);
     add_up_share(unit_sums, data, arrays, g, first, share);
     __syncthreads();
 #pragma unroll 1
     for (int group = warp_index(); group < BUNDLE; group += WARPS) {
-        const Sums sums = unit_sums.total(group, share.units);
+        const Sums sums = unit_sums.total(group, share.units, BLOCK_UNITS);
         if (lane_index() == 0) of_tile[group] = sums;
     }
     __syncthreads();
@@ -52,7 +52,6 @@ sum_bundle_tiles(const char* input, Word* control, Normalizer<Compute>* normaliz
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_bundle_tiles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                    double bias_number, const Normalizer<Compute>* of_groups, Geometry g, Parameters p) {
-    await_launch_ahead();
     const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
     const Index bundle = work.bundle * BUNDLE;
@@ -67,6 +66,7 @@ apply_bundle_tiles(const char* input, char* output, const char* scale, const cha
         const char* from = first.input + g.reduced.offsets((piece + k * AT_ONCE) * RUN).of[OF_INPUT];
         x[k] = *reinterpret_cast<const Chunk*>(from + vector * 16);
     }
+    await_launch_ahead();
     const Affine affine(of_groups + bundle, arrays, g, bundle, vector);
 #pragma unroll
     for (int k = 0; k < PIECES_OF_THREAD; k++) {

@@ -13,14 +13,15 @@ __device__ void normalize_share(const Arrays& arrays, const Geometry& g, const P
     Input* data = reinterpret_cast<Input*>(dynamic_shared);
     const Index first = static_cast<Index>(blockIdx.x) / CLUSTER * BUNDLE;
     const int rank = CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0;
-    const Share share(g.length, rank);
+    const int units = units_of(static_cast<int>(g.length)), of_block = (units + CLUSTER - 1) / CLUSTER;
+    const Share share(g.length, rank, of_block);
     add_up_share(unit_sums, data, arrays, g, first, share);
     if (CLUSTER > 1) cluster_sync();
     else __syncthreads();  // by now all was read, so the output may be the input
 
 #pragma unroll 1
     for (int group = warp_index(); group < BUNDLE; group += WARPS) {
-        const Sums sums = unit_sums.total(group, units_of(static_cast<int>(g.length)));
+        const Sums sums = unit_sums.total(group, units, of_block);
         if (lane_index() > 0) continue;
         const Moments moments = moments_of(sums, Shift(unit_sums.first_of[group]).value, p);
         normalizers[group] = Normalizer<Compute>::of(moments, p);

@@ -8,7 +8,7 @@
 //     BUNDLE          groups, a power of two
 //     RUN             elements of a run
 //     WHOLE           groups consist of whole chunks
-//     BLOCK_UNITS     units of a group that a block has, at the most
+//     BLOCK_UNITS     units of a group for whose sums a block has room
 //     UNITS           a power of two, from which on there are no units whose sums are added up together
 //     CLUSTER         blocks that share them
 //     BLOCK           threads of a block
@@ -43,11 +43,11 @@ struct Share {
     int begin, length;  // of each group: elements that are another block's, elements with those
     int units, pieces;
 
-    // That of block `number`, of groups of so many elements.
-    __device__ Share(Index elements, Index number) {
-        constexpr int MOST = BLOCK_UNITS * UNIT * CHUNK;
-        const Index first = number * MOST;
-        const int count = up_to(elements - first, MOST);
+    // That of block `number`, of groups of so many elements, of which each block has so many units at the most.
+    __device__ Share(Index elements, Index number, int of_block) {
+        const int most = of_block * UNIT * CHUNK;
+        const Index first = number * most;
+        const int count = up_to(elements - first, most);
         piece = first / RUN, begin = static_cast<int>(first - piece * RUN), length = count > 0 ? begin + count : 0;
         units = units_of(count), pieces = (length + RUN - 1) / RUN;
     }
@@ -184,22 +184,22 @@ struct UnitSums {
         if (share < CHUNK) of[unit][across * CHUNK + share] = total;
     }
 
-    // Of all units of a group, in all lanes of a warp.
-    __device__ Sums total(int group, int units) const {
+    // Of all units of a group, of which each block has so many, in all lanes of a warp.
+    __device__ Sums total(int group, int units, int of_block) const {
         constexpr int OF_LANE = UNITS > LANES ? UNITS / LANES : 1;
         Sums sums[OF_LANE];
 #pragma unroll
         for (int k = 0; k < OF_LANE; k++) {
             const int unit = lane_index() * OF_LANE + k;
-            sums[k] = unit < units ? unit_of(unit, group) : Sums{};
+            sums[k] = unit < units ? unit_of(unit, group, of_block) : Sums{};
         }
         return lane_sum<(UNITS < LANES ? UNITS : LANES)>(pairwise_sum(sums));
     }
 
     // Some block's.
-    __device__ Sums unit_of(int unit, int group) const {
+    __device__ Sums unit_of(int unit, int group, int of_block) const {
         if constexpr (CLUSTER == 1) return of[unit][group];
-        else return *map_shared(&of[unit % BLOCK_UNITS][group], unit / BLOCK_UNITS);
+        else return *map_shared(&of[unit % of_block][group], unit / of_block);
     }
 };
 

@@ -62,7 +62,7 @@ struct Work {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
             Parameters p) {
-    await_launch_ahead();
+    await_launch_ahead_of_steps();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];
@@ -100,23 +100,23 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
               double bias_number, const Normalizer<Compute>* of_groups, Geometry g, Parameters p) {
-    await_launch_ahead();
     __shared__ Normalizer<Compute> normalizers[COLUMNS];
     __shared__ WarpRows rows[WARPS_OF_ROWS];
     WarpRows& warp_rows = rows[WARPS_OF_ROWS > 1 ? threadIdx.x / LANES : 0];
     const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
-#pragma unroll 1
-    for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
-        const Index number = column_of(work.strip, c);
-        normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
-    }
     const Place place(g, work.strip, work.tile);
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     Span span;
     span.load<false>(column.input, g, place);
     SpanOperands operands;
     operands.load(column, g, place);
+    await_launch_ahead();
+#pragma unroll 1
+    for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
+        const Index number = column_of(work.strip, c);
+        normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
+    }
     __syncthreads();
     span.hand_over(warp_rows, g, place);
     span.store<true>(warp_rows, column.output, g, place, normalizers, operands, p);

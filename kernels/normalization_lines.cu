@@ -492,7 +492,7 @@ __device__ Half sum_of_rows(RowBuffer& buffer, const Arrays& group, const Geomet
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
           Parameters p) {
-    await_launch_ahead();
+    await_launch_ahead_of_steps();
     __shared__ RowBuffer buffers[GATHERED ? BLOCK / LANES : 1];
     __shared__ __align__(16) WarpHalves warp_halves;
     RowBuffer& buffer = buffers[GATHERED ? threadIdx.x / LANES : 0];
@@ -519,11 +519,13 @@ sum_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, ch
 // this warp, and of halves no word of which others have a part.
 template <typename End>
 __device__ void apply_rows(RowBuffer& buffer, const Arrays& group, const Geometry& g,
-                           const Normalizer<Compute>& normalizer, const Parameters& p, Index begin, End end) {
+                           const Normalizer<Compute>& of_group, const Parameters& p, Index begin, End end) {
     const Index first = begin + first_of_row(0);
     Rows rows;
     if constexpr (BEHIND > 0) rows.load(group, g, begin, g.length, first);
     else rows.load(group, g, begin, end, first);
+    await_launch_ahead();
+    const Normalizer<Compute> normalizer = of_group;
     __syncwarp();
     rows.gather(buffer, end);
     rows.store<TILES_IN_PIECES>(buffer, group, g, normalizer, p, begin, end);
@@ -532,13 +534,12 @@ __device__ void apply_rows(RowBuffer& buffer, const Arrays& group, const Geometr
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 apply_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
             double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
-    await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
     const Arrays group = arrays.at(g.kept.offsets(work.group));
-    const Normalizer<Compute> normalizer = normalizers[work.group];
+    const Normalizer<Compute>& normalizer = normalizers[work.group];
     if (!chunk_exists(work.begin + first_of_row(0), g.length)) return;
     if (warp_is_whole(g, work.begin)) apply_rows(buffer, group, g, normalizer, p, work.begin, Beyond{});
     else apply_rows(buffer, group, g, normalizer, p, work.begin, g.length);

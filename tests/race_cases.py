@@ -886,10 +886,12 @@ BUNDLES = [
 
 #: And whose blocks hold parts of bundles.
 SMALL_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=20_000)
+LARGER_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=30_000)
 
 SHARED_BUNDLES = [
     normalization("shared bundles", (31, 24, 7, 7), np.float32, (0, 2, 3), device=SMALL_BLOCKS),
     normalization("shared bundles in place", (60, 12, 7, 7), np.float32, (0, 2, 3), "contiguous", "same", SMALL_BLOCKS),
+    normalization("shared bundles of three units", (70, 12, 7, 7), np.float32, (0, 2, 3), device=LARGER_BLOCKS),
     normalization("shared bundles of halves", (64, 16, 7, 7), np.float16, (0, 2, 3), device=SMALL_BLOCKS),
     normalization("shared bundles of grains", (100, 12, 5, 6), np.float32, (0, 2, 3), device=SMALL_BLOCKS),
     normalization("shared bundles of short runs", (801, 8, 3), np.float32, (0, 2), device=SMALL_BLOCKS),

@@ -618,7 +618,8 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
         ((512, 100), (0,), ["normalize_columns"]),
         ((4096, 100), (0,), ["normalize_clusters"]),
         ((4096, 65536), (0,), ["normalize_strips"]),
-        ((8200, 64), (0,), ["normalize_strips"]),
+        ((40_000, 128), (0,), ["normalize_strips"]),
+        ((8200, 64), (0,), ["sum_columns", "apply_columns"]),  # stays in the cache
         ((4096, 20), (0,), ["normalize_clusters"]),
         ((4096, 9), (0,), ["sum_columns", "apply_columns"]),
         ((2**20, 256), (0,), ["sum_columns", "apply_columns"]),
@@ -706,10 +707,13 @@ def test_bundles_of_long_runs_are_shared_where_there_are_enough(shape, dtype, ex
     assert kernels(make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})) == expected
 
 
-def test_a_kernel_of_bundles_serves_many_numbers_of_images():
-    sources = [layout((images, 2048, 7, 7)) for images in range(59, 65)]
+@pytest.mark.parametrize(
+    ("most", "kernel", "units"), [(64, "normalize_bundles", 8), (1024, "normalize_shared_bundles", 32)]
+)
+def test_a_kernel_of_bundles_serves_many_numbers_of_images(most, kernel, units):
+    sources = [layout((images, 2048, 7, 7)) for images in range(most - 5, most + 1)]
     plans = [make_plan(Normalization((0, 2, 3)), {"input": source, "output": source}) for source in sources]
-    assert {(*kernels(plan), constants(plan)["BLOCK_UNITS"]) for plan in plans} == {("normalize_bundles", "8")}
+    assert {(*kernels(plan), constants(plan)["BLOCK_UNITS"]) for plan in plans} == {(kernel, str(units))}
     assert len({plan.constants for plan in plans if constants(plan)["WHOLE"] == "1"}) == 1
 
 
@@ -957,7 +961,7 @@ def test_every_column_of_a_strip_is_folded_by_one_warp(rows, multiprocessors, dt
 
 @pytest.mark.parametrize(
     ("shape", "step", "sets"),
-    [((4096, 65536), 1, 1), ((4096, 65536), 2, 2), ((65536, 32), 2, 1)],
+    [((4096, 65536), 1, 1), ((4096, 65536), 2, 2), ((100_000, 48), 2, 1)],
     ids=["rows", "elements", "elements of narrow strips"],
 )
 def test_adders_take_turns_where_elements_are_copied_one_by_one(shape, step, sets):
@@ -1224,7 +1228,7 @@ def test_moments_of_short_columns_have_many_threads(shape, dtype, length, vector
         ((8000, 4002), "float16", 128),
         ((6405, 4023), "float64", 32),
         ((20_000, 2047), "float32", 64),  # blocks would have two pieces of a wide strip
-        ((20_000, 129), "float32", 64),  # a wide strip would have a column
+        ((20_000, 257), "float32", 64),  # a wide strip would have a column
         ((65_536, 1001), "float32", None),  # two pieces of the only team are more than a ring
         ((50_000, 501), "float32", None),  # blocks have two pieces
     ],
@@ -1270,7 +1274,7 @@ def test_no_block_has_many_rows_alone(shape, dtype, launches):
         ((20_000, 8320), "float32", 120),  # 130 strips, of which three teams of 40 blocks have one each
         ((4096, 4096), "float32", 128),  # 64 strips, of which eight teams of 16 blocks have one each
         ((25_088, 1024), "float16", 132),
-        ((20_000, 64), "float32", 79),  # one strip
+        ((80_000, 64), "float16", 132),  # one strip
     ],
 )
 def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
@@ -1283,7 +1287,9 @@ def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
     [
         ((64 * 112 * 112, 64), "float16", 8, 8, 2),
         ((64 * 112 * 112, 64), "float32", 8, 8, 0),  # floats wait in registers
-        ((64 * 112 * 112, 24), "float16", 4, 2, 0),  # narrow rows, which warps move
+        ((64 * 112 * 112, 24), "float16", 4, 4, 0),  # narrow rows, which warps move; all blocks run at once
+        ((98_304, 64), "float32", 8, 4, 0),
+        ((49_152, 64), "float32", 8, 2, 0),
         ((200_000, 331), "float16", 64, 8, 0),  # columns that vectors do not move: half a span of each
         ((64 * 75 * 75, 144), "float16", 4, 4, 0),  # narrow strips
         ((1_000_000, 256), "float32", 16, 32, 0),  # wide ones, as blocks load so often

@@ -23,6 +23,7 @@ def properties_of(device: int) -> DeviceProperties:
             runtime.cudaDevAttrMaxSharedMemoryPerMultiprocessor, device
         ),
         shared_bytes_per_block=runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        cache_bytes=runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device),
         cooperative_launch=bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCooperativeLaunch, device)),
     )
 

@@ -100,14 +100,16 @@ class Bundle:
         return math.ceil(groups.length / self.unit(groups))
 
     def block_units(self, groups: Groups) -> int:
-        """That a block has of every group, at the most. One that has them all has room for a power of two, so that a
-        kernel serves many numbers of images; in clusters that room would be the pieces'."""
-        units = math.ceil(self.units(groups) / self.blocks)
-        return power_of_two(units) if self.blocks == 1 else units
+        """That a block has of every group, at the most."""
+        return math.ceil(self.units(groups) / self.blocks)
+
+    def sums(self, groups: Groups) -> int:
+        """Units for whose sums a block has room: a power of two, so that a kernel serves many numbers of images."""
+        return power_of_two(self.block_units(groups))
 
     def resident(self, groups: Groups, device: DeviceProperties) -> int:
         """Blocks that fit a multiprocessor."""
-        of_group = self.block_units(groups) * SUMS_BYTES + groups.source.dtype.itemsize + 4 * groups.normal_words
+        of_group = self.sums(groups) * SUMS_BYTES + groups.source.dtype.itemsize + 4 * groups.normal_words
         block_bytes = self.bytes(groups) + self.count * of_group + _ALIGNMENT_BYTES + RESERVED_BYTES
         if block_bytes > device.shared_bytes_per_block + RESERVED_BYTES:
             return 0

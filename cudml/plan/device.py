@@ -23,6 +23,8 @@ class DeviceProperties(NamedTuple):
     shared_bytes_per_multiprocessor: int
     shared_bytes_per_block: int
     """The most that a block can have, static and dynamic; beyond 48 KB only a kernel that asks for it."""
+    cache_bytes: int
+    """Of the second-level cache."""
     cooperative_launch: bool = True
     """Whether blocks of a launch can be made to run all at the same time."""
 
@@ -37,5 +39,5 @@ class DeviceProperties(NamedTuple):
         return self.compute_capability >= (9, 0)
 
 
-H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448)
+H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448, 50 << 20)
 """What plans are made for where no device is named."""

@@ -56,7 +56,7 @@ def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) 
     fits = bundle.vectors(groups) <= threads
     if not (fits and bundle.moves(groups, "input") and bundle.moves(groups, "output")):
         return None
-    own = {"UNITS": power_of_two(bundle.units(groups)), "BLOCK_UNITS": bundle.block_units(groups)}
+    own = {"UNITS": power_of_two(bundle.units(groups)), "BLOCK_UNITS": bundle.sums(groups)}
     constants = {**groups.constants(spec), **bundle.constants(groups), **own, "BLOCK": threads, "RESIDENT": resident}
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     kernel = "normalize_bundles" if bundle.blocks == 1 else "normalize_shared_bundles"

@@ -86,9 +86,12 @@ _NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
 #: two steps.
 _LEAST_TURNED_BYTES = 90_000
 
-#: Pieces for each multiprocessor, at least, where rows begin anywhere: (10000, 70) halves, 80 pieces, take an H100 16.0
-#: us and 9.5 in two steps, (6405, 701), 156, 22.8 and 19.9, but (2500, 5001), 400, 41 and 44.
-_LEAST_PIECES_OF_SHIFTED = 1.5
+#: And where none is, the part of the second-level cache that the input fills at least: what is smaller is still there
+#: when the second of two steps reads it. Halves take longer to be added up. (16384, 64) floats over 0 take an H100 10.6
+#: us and 9.1 in two steps, (40960, 96) 25.2 and 19.0, (30720, 128), 15.7 MB, 18.5 and 18.2, (49152, 128) 27.7 and 31.3;
+#: (5120, 256) halves 11.4 and 9.9, (67408, 70) 22.1 and 19.1, (18432, 256), 9.4 MB, 16.4 and 16.8, (24576, 256) 17.5
+#: and 19.7.
+_LEAST_OF_CACHE, _LEAST_OF_CACHE_OF_HALVES = 0.36, 0.19
 
 
 class Access(NamedTuple):
@@ -161,8 +164,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     strips = _strips_of(groups, access, device) if access else None
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None
-    few = strips.cut.bundles * strips.pieces < _LEAST_PIECES_OF_SHIFTED * device.multiprocessors
-    if access.shifted and few:
+    if not access.is_turned and _stays_in_cache(groups, device):
         return None
     vector = groups.chunk if access.output_turned else strips.columns // LANES
     if access.is_turned and groups.kept.sizes[-1] % vector:
@@ -213,6 +215,13 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     }
     shared_bytes = strips.stages * strips.stage_bytes
     return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _stays_in_cache(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether two steps are faster, as the second one reads the input from there."""
+    size = groups.source.dtype.itemsize
+    least = _LEAST_OF_CACHE_OF_HALVES if size == 2 else _LEAST_OF_CACHE
+    return groups.source.size * size < least * device.cache_bytes
 
 
 def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:

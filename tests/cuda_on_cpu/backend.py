@@ -33,8 +33,10 @@ SMALL_GPU = DeviceProperties(
     threads_per_multiprocessor=2048,
     shared_bytes_per_multiprocessor=MOST_SHARED + 1024,
     shared_bytes_per_block=MOST_SHARED,
+    cache_bytes=0,
 )
-"""An architecture of today with so few multiprocessors that small calls already keep its blocks waiting for others."""
+"""An architecture of today with so few multiprocessors that small calls already keep its blocks waiting for others,
+and without a cache that would have room for them."""
 
 
 @dataclass

@@ -10,6 +10,7 @@
 // Launches run one after the other.
 inline void await_launch_ahead() {}
 inline void await_launch_ahead_alone() {}
+inline void await_launch_ahead_of_steps() {}
 inline void let_next_launch_begin() {}
 
 #define CUDA_ON_CPU_LOAD(NAME, ORDER, SCOPE)                                                                   \
