@@ -111,7 +111,7 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
     span.load<false>(column.input, g, place);
     SpanOperands operands;
     operands.load(column, g, place);
-    await_launch_ahead();
+    await_launch_ahead();  // nothing so far is what the first step writes, or is written by this one
 #pragma unroll 1
     for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
         const Index number = column_of(work.strip, c);

@@ -524,7 +524,7 @@ __device__ void apply_rows(RowBuffer& buffer, const Arrays& group, const Geometr
     Rows rows;
     if constexpr (BEHIND > 0) rows.load(group, g, begin, g.length, first);
     else rows.load(group, g, begin, end, first);
-    await_launch_ahead();
+    await_launch_ahead();  // nothing so far is what the first step writes, or is written by this one
     const Normalizer<Compute> normalizer = of_group;
     __syncwarp();
     rows.gather(buffer, end);

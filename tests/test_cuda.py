@@ -39,6 +39,7 @@ def calls(cupy):
     rng = np.random.default_rng(1)
     x = cupy.asarray(rng.standard_normal((40, 9000), np.float32))
     line = cupy.asarray(rng.standard_normal(100_003, np.float32))
+    strips = cupy.asarray(rng.standard_normal((40_000, 128), np.float32))  # more than stays in the cache
     offsets = cupy.asarray(np.sort(np.r_[0, rng.integers(0, line.size, 500), line.size]))
     scale = cupy.asarray(rng.standard_normal(9000, np.float32))
     tensor = dml.BufferTensorDesc(data_type=dml.TensorDataType.FLOAT32, sizes=(40, 9000))
@@ -53,7 +54,8 @@ def calls(cupy):
         "layer_norm": (x, lambda a: cudml.layer_norm(a, 9000, scale)),
         "batch_norm": (x, lambda a: cudml.batch_norm(a.T)),
         "a group held by all blocks": (x, lambda a: cudml.batch_norm(a.reshape(40, 3, 3000))),
-        "a strip held by all blocks": (x, lambda a: cudml.batch_norm(a.reshape(5625, 64))),
+        "columns in two steps": (x, lambda a: cudml.batch_norm(a.reshape(5625, 64))),
+        "strips held by all blocks": (strips, cudml.batch_norm),
         "fmod": (x, lambda a: cudml.fmod(a, 0.25)),
         "operator": (x, lambda a: operator(a, cupy.empty_like(a))),
     }
@@ -68,7 +70,8 @@ NAMES = [
     "layer_norm",
     "batch_norm",
     "a group held by all blocks",
-    "a strip held by all blocks",
+    "columns in two steps",
+    "strips held by all blocks",
     "fmod",
     "operator",
 ]
@@ -114,11 +117,24 @@ def test_a_captured_call_follows_its_input_at_every_replay(cupy, name):
 @pytest.mark.parametrize("captured", [False, True], ids=["stream", "graph"])
 @pytest.mark.parametrize(
     ("shape", "axes"),
-    [((64, 1024), 1), ((1, 65536), 1), ((700, 300), 0), ((64, 512, 7, 7), (0, 2, 3)), ((300, 5000), 0)],
+    [
+        ((64, 1024), 1),
+        ((1, 65536), 1),
+        ((700, 300), 0),
+        ((64, 512, 7, 7), (0, 2, 3)),
+        ((300, 5000), 0),
+        ((20_000, 64), 0),  # three times in two steps
+        ((1, 20_000_001), 1),
+        ((59_054, 2, 10, 2), (0, 2, 3)),
+        ((40_000, 128), 0),
+    ],
     ids=str,
 )
 def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
-    """Launches may begin before the ones ahead of them are done. Each call here reads what the last few wrote."""
+    """Launches may begin before the ones ahead of them are done. Each call here reads what the last few wrote.
+
+    Second steps even read before they wait, what first steps read too.
+    """
 
     def steps(a, b, c, wait):
         for factor in (2.0, 3.0, 0.5, 1.5) * 6:
