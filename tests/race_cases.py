@@ -205,7 +205,7 @@ COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
-TINY_COPYING_GPU = TINY_GPU._replace(compute_capability=(8, 0))
+TINY_COPYING_GPU = COPYING_GPU._replace(multiprocessors=1)
 
 #: With room for a team of three blocks that hold tiles.
 ONE_TEAM = SMALL_GPU._replace(multiprocessors=1)
@@ -742,8 +742,8 @@ LARGE_GROUPS = [
     normalization("narrow columns of more halves than lanes", (2100, 37), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
     moments("moments of large columns", (2049, 33), np.float64, 0),
-    moments("moments of large columns of halves", (1100, 120), np.float16, 0, device=TINY_COPYING_GPU),
-    normalization("large columns of halves", (2100, 64), np.float16, (0,), out="same", device=TINY_COPYING_GPU),
+    moments("moments of large columns of halves", (2200, 120), np.float16, 0, device=TINY_COPYING_GPU),
+    normalization("large columns of halves", (4200, 64), np.float16, (0,), out="same", device=TINY_COPYING_GPU),
 ]
 
 STREAMS = [

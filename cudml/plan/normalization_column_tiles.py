@@ -42,20 +42,25 @@ _MOST_IDLE = 1.3
 #: finished at once, load less often: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
 _TILES, _NARROW_TILES = (128, 128, 32), (128, 128, 8)
 
+#: And of halves that are copied: mean and variance of (40000, 1024) float16s take an H100 36.7 us so and 44.2 by 128
+#: threads, (64, 112, 112, 64) over 0, 1, 2 115 us and 118; (65536, 8192) 405 either way.
+_TILES_OF_HALVES = (256, 128, 32)
+
 #: And of elements of 4 bytes and more that blocks load as often as that: mean and variance of (1048576, 256) floats
 #: take an H100 351 us so, and 363 in strips of 128 bytes. But those of (64, 56, 56, 256), where blocks load less often,
 #: take 72 and 70.
 _WIDE_TILES = (128, 256, 32)
 
-#: Tiles that are normalized, of which a thread has one span: threads, and how wide strips are. Narrower stores cost
-#: more than large blocks do. (1048576, 256) takes an H100 1085 us so, 1091 with two spans and 1100 with four.
-_APPLIED_TILES = (256, 256)
+#: Tiles that are normalized, of which a thread has one span: threads, and how wide strips are. (1048576, 256) takes an
+#: H100 1085 us so, 1091 with two spans and 1100 with four. Halves lose by 256 threads: (36864, 128) bfloat16s take 17.3
+#: us in place of 16.4, (476625, 33) float16s 66 in place of 63; floats do not.
+_APPLIED_TILES = (128, 256)
 
 #: Tiles for each multiprocessor, before a block loads several times, as blocks end at different times: of what is only
 #: read, of what is normalized too, and of halves, which are copied while others are added up. (32, 112, 112, 64)
-#: floats over 0, 1, 2 take 84 us so and 87 with as many as where they are only read; mean and variance of (64, 56, 56,
-#: 64) float16s 14.4 us, and 15.9 with 8.
-_LEAST_TILES, _LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 15, 8, 4
+#: floats over 0, 1, 2 take 84 us so and 87 with as many as where they are only read; (131072, 128) float16s 42 us, and 44
+#: with 4, (64, 112, 112, 64) over 0, 1, 2 115 and 117 with 2.
+_LEAST_TILES, _LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 15, 8, 3
 
 #: But where both are done, blocks that load a few times need no more tiles than so many for each multiprocessor, which
 #: all run at once: (98304, 64) floats take an H100 27.4 us so and 31.2 otherwise, (238312, 33) 44 and 51; mean and
@@ -152,7 +157,8 @@ def _added(groups: Groups, device: DeviceProperties) -> Columns:
     if are_narrow(groups):
         return _in_tiles(groups, device, *_NARROW_TILES)
     alone = None if groups.has("output") else _alone(groups, device)
-    chosen = alone or _wide(groups, device) or _in_tiles(groups, device, *_TILES)
+    tiles = _TILES_OF_HALVES if _are_copied(groups) else _TILES
+    chosen = alone or _wide(groups, device) or _in_tiles(groups, device, *tiles)
     if chosen.rounds > 1:
         copied = _are_copied(groups) and device.compute_capability >= _COPIES
         return chosen._replace(stages=_STAGES if copied else 0)
