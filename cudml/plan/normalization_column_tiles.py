@@ -58,8 +58,8 @@ _APPLIED_TILES = (128, 256)
 
 #: Tiles for each multiprocessor, before a block loads several times, as blocks end at different times: of what is only
 #: read, of what is normalized too, and of halves, which are copied while others are added up. (32, 112, 112, 64)
-#: floats over 0, 1, 2 take 84 us so and 87 with as many as where they are only read; (131072, 128) float16s 42 us, and 44
-#: with 4, (64, 112, 112, 64) over 0, 1, 2 115 and 117 with 2.
+#: floats over 0, 1, 2 take 84 us so and 87 with as many as where they are only read; (131072, 128) float16s 42 us, and
+#: 44 with 4, (64, 112, 112, 64) over 0, 1, 2 115 and 117 with 2.
 _LEAST_TILES, _LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 15, 8, 3
 
 #: But where both are done, blocks that load a few times need no more tiles than so many for each multiprocessor, which
