@@ -169,6 +169,41 @@ def test_calls_read_what_those_ahead_wrote(cupy, shape, axes, captured):
         np.testing.assert_array_equal(one.get(), other.get())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["beside", "in place"])
+@pytest.mark.parametrize("shape", [(4000, 9), (30_000, 3), (7000, 40), (20_000, 64), (2, 9_000_001)], ids=str)
+def test_second_steps_read_what_was_written_before_the_first(cupy, shape, in_place, dtype):
+    """They begin before the first step is done, and must not before whatever wrote the input and the scale is."""
+    axis = int(shape[0] < shape[1])
+    random = cupy.random.default_rng(11)
+    scales = [random.standard_normal((1, shape[1 - axis]) if axis == 0 else (1, 1)).astype(dtype) for _ in range(4)]
+    inputs = [random.standard_normal(shape).astype(dtype) for _ in range(4)]
+    expected = [
+        cudml.mean_variance_normalization(x, scale, scale, axes=axis) for x, scale in zip(inputs, scales, strict=True)
+    ]
+    cupy.cuda.Device().synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        x, scale = inputs[0].copy(), scales[0].copy()
+        y = x if in_place else cupy.empty_like(x)
+        found = [cupy.empty_like(x) for _ in range(4)]
+
+        def steps():
+            for number in range(4):
+                cudml.fmod(scales[number], 1000, out=scale)
+                cudml.fmod(inputs[number], 1000, out=x)
+                cudml.mean_variance_normalization(x, scale, scale, axes=axis, out=y)
+                cudml.fmod(y, 30_000, out=found[number])
+
+        steps()
+        stream.begin_capture()
+        steps()
+        graph = stream.end_capture()
+        for _ in range(20):
+            graph.launch(stream)
+            for one, other in zip(found, expected, strict=True):
+                assert bool((one == other).all())
+
+
 def test_a_captured_copy_of_an_overlapping_operand_lives_on(cupy):
     """fmod copies an operand that overlaps the output in part; the copy belongs to the graph from then on."""
     base = cupy.empty(100_001, np.float32)
