@@ -159,7 +159,7 @@ def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProper
 
 
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
-    """The launch for groups that lie side by side; None where the GPU cannot hold a strip of them."""
+    """The launch for groups that lie side by side; None where the GPU cannot hold a strip, or two steps are faster."""
     access = Access.of(groups)
     strips = _strips_of(groups, access, device) if access else None
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
