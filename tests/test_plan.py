@@ -1283,6 +1283,25 @@ def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "cache_bytes", "launches"),
+    [
+        ((20_000, 128), "float32", 50 << 20, 2),
+        ((20_000, 128), "float32", 20 << 20, 1),
+        ((40_000, 128), "float32", 50 << 20, 1),
+        ((20_000, 128), "float16", 50 << 20, 2),
+        ((20_000, 128), "float16", 20 << 20, 1),
+        ((40_000, 128), "float16", 50 << 20, 1),  # of as many bytes as the first
+        ((20_000, 129), "float32", 50 << 20, 2),
+        ((20_000, 129), "float32", 0, 1),
+    ],
+)
+def test_columns_that_stay_in_the_cache_take_two_steps(shape, dtype, cache_bytes, launches):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H200._replace(cache_bytes=cache_bytes))
+    assert len(kernels(plan)) == launches
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "across", "rounds", "stages"),
     [
         ((64 * 112 * 112, 64), "float16", 8, 4, 2),
