@@ -5,6 +5,7 @@
 //     OUTPUT_STEP     where the output is not packed, but a group's elements lie side by side: bytes, 1 to 8, of which
 //                     every chunk begins at a multiple; else 0
 //     OUTPUT_IN_RUNS  1: warps store runs of halves that are longer than a row one by one, in whole pieces of 16 bytes
+//     STORED_ROWS     neighbouring rows that a warp stores together, a power of two; 1 unless STORED_IN_RUNS
 //     GRAIN           elements, a power of two and a chunk at the most, of which every group has a multiple
 //     INPUT_GRAIN, OUTPUT_GRAIN   of many runs: elements, a power of two and a chunk at the most, that lie dense and
 //                     aligned from every multiple of their number on; else 1
@@ -17,9 +18,19 @@
 using Chunk = Pack<Input, CHUNK>;
 using Result = Pack<Output, CHUNK>;
 
+// Where groups begin at words, each lane stores its chunk: (261632, 513) floats take 0.377 ms so, and 0.443 by whole
+// pieces from shared memory, halves that begin at words 0.533 and 0.561.
+constexpr bool STORED_IN_WORDS = OUTPUT_STEP >= 4 && sizeof(Result) % 8 == 0;
+
+// Whether rows go through shared memory, STORED_ROWS at a time, to be stored in whole pieces of 16 bytes.
+constexpr bool STORED_IN_RUNS = !OUTPUT_PACKED && !STORED_IN_WORDS && (OUTPUT_STEP > 0 || OUTPUT_IN_RUNS);
+constexpr int STORED = STORED_ROWS * ROW;
+
+static_assert(STORED_IN_RUNS || STORED_ROWS == 1, "others are stored row by row");
+
 union alignas(16) RowBuffer {
     Input input[ROW];
-    Output output[ROW];
+    Output output[STORED_ROWS * ROW];
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -150,10 +161,13 @@ __device__ void store_chunk(const Arrays& group, const Geometry& g, Index number
     }
 }
 
+// Halves that a lane stores itself are widened anew, as it would hold them widened since they were summed, in twice the
+// registers: (13107, 5120) take an H100 91 us so, and 98 otherwise. But (200000, 513), which warps store in runs, take
+// 311 us so, and 305 otherwise.
 __device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer, const Operands<CHUNK>& operands,
                              const Parameters& p) {
     Compute y[CHUNK];
-    unpack<true>(chunk, y);
+    unpack<!STORED_IN_RUNS>(chunk, y);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) y[j] = normalizer.apply(y[j]);
     operands.finish(y, p);
@@ -198,10 +212,6 @@ __device__ void store_grains(const Arrays& group, const Geometry& g, Index numbe
     }
 }
 
-// Where groups begin at words, each lane stores its chunk: (261632, 513) floats take 0.377 ms so, and 0.443 by whole
-// pieces from shared memory, halves that begin at words 0.533 and 0.561.
-constexpr bool STORED_IN_WORDS = OUTPUT_STEP >= 4 && sizeof(Result) % 8 == 0;
-
 template <typename End> __device__ void store_words(char* group, Index number, End end, const Result& result) {
     constexpr int SIZE = sizeof(Output), STEP = STORED_IN_WORDS ? OUTPUT_STEP : SIZE;
     store_part<STEP>(group + number * SIZE, existing_bytes<Output, CHUNK>(number, end), result.element);
@@ -243,40 +253,37 @@ template <int ARRAY> struct Walk {
     }
 };
 
-__device__ int existing_of_row(Index, Beyond) { return ROW; }
-__device__ int existing_of_row(Index first, Index end) { return up_to(end - first, ROW); }
+__device__ int existing_of_rows(Index, Beyond) { return STORED; }
+__device__ int existing_of_rows(Index first, Index end) { return up_to(end - first, STORED); }
 
-// The elements of a row that exist. Runs are longer, so it lies in two at most, which are stored one after the other
-// by the same code.
-__device__ void store_runs(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, int exist,
-                           const Result& result) {
+// The runs that the elements of these rows lie in, one after the other by the same code.
+__device__ void store_runs(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, int exist) {
     constexpr int INNER = REDUCED_RANK - 1;
-    __syncwarp();
-    *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
-    __syncwarp();
-    const Index left = (g.reduced.quotient(first, INNER) + 1) * g.reduced.size[INNER] - first;
+    const Index run = g.reduced.size[INNER], left = (g.reduced.quotient(first, INNER) + 1) * run - first;
 #pragma unroll 1
-    for (int done = 0, count = up_to(left, exist); done < exist; done += count, count = exist - done) {
-        store_run<ROW>(group.output + g.reduced.offsets(first + done).of[OF_OUTPUT], buffer.output + done, count);
+    for (int done = 0, count = up_to(left, exist); done < exist; done += count, count = up_to(run, exist - done)) {
+        store_run<STORED>(group.output + g.reduced.offsets(first + done).of[OF_OUTPUT], buffer.output + done, count);
     }
 }
 
-// The row that begins with element `first`, by all lanes of a warp.
+// The row that begins with element `first`, number `r` of those that all lanes of a warp store one after the other.
 template <typename End>
 __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, End end,
-                          Result& result) {
+                          Result& result, int r = 0) {
     if constexpr (OUTPUT_PACKED) {
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
     } else if constexpr (STORED_IN_WORDS) {
         store_words(group.output, first + lane_index() * CHUNK, end, result);
-    } else if constexpr (OUTPUT_STEP > 0) {
-        constexpr int SIZE = sizeof(Output);
+    } else if constexpr (STORED_IN_RUNS) {
+        const int place = r % STORED_ROWS * ROW;
+        if (place == 0) __syncwarp();
+        *reinterpret_cast<Result*>(buffer.output + place + lane_index() * CHUNK) = result;
+        if (place + ROW < STORED) return;
         __syncwarp();
-        *reinterpret_cast<Result*>(buffer.output + lane_index() * CHUNK) = result;
-        __syncwarp();
-        store_run<ROW>(group.output + first * SIZE, buffer.output, existing_of_row(first, end));
-    } else if constexpr (OUTPUT_IN_RUNS) {
-        store_runs(buffer, group, g, first, existing_of_row(first, end), result);
+        first -= place;
+        const int exist = existing_of_rows(first, end);
+        if (OUTPUT_IN_RUNS) store_runs(buffer, group, g, first, exist);
+        else store_run<STORED>(group.output + first * static_cast<int>(sizeof(Output)), buffer.output, exist);
     } else if constexpr (OUTPUT_GRAIN > 1) {
         store_grains(group, g, first + lane_index() * CHUNK, end, result);
     } else {

@@ -245,15 +245,14 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
 constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
 
 // Whether warps all of whose elements exist move them in pieces (normalization_shifted.cuh). Floats of (1600, 12321)
-// take an H100 63 us so, and 71 otherwise, of (3276, 10029) 93 and 99; moments gain nothing. Of halves, (8190, 8193)
-// take 111 us, and 125 if they are loaded so too; (16380, 4097), 2 rows in a warp, 131 and 135 if they are stored so;
-// (4000, 16388), which begin at words, 97 and 105; but tiles of (5, 20000002) 234 and 214.
+// take an H100 63 us so, and 71 otherwise, of (3276, 10029) 93 and 99; moments gain nothing. Nor do halves, of which
+// warps store several rows together anyway: (32768, 8193) take 370 us, and 378 if they are stored so, (4000, 16388),
+// which begin at words, 97 and 105; but tiles of (5, 20000002) 234 and 214.
 constexpr bool LOADED_IN_PIECES =
     LONG_RUNS || (HAS_OUTPUT && !INPUT_PACKED && INPUT_STEP > 0 && sizeof(Input) == 4);
 constexpr bool IS_STORED_SHIFTED = !OUTPUT_PACKED && OUTPUT_STEP > 0 && sizeof(Result) == PIECE_BYTES;
 constexpr bool TILES_IN_PIECES = LONG_RUNS || (IS_STORED_SHIFTED && sizeof(Output) <= 4);
-constexpr bool STORED_IN_PIECES = IS_STORED_SHIFTED && (sizeof(Output) == 4 ||
-                                                        (sizeof(Output) == 2 && OUTPUT_STEP == 2 && ROWS >= 4));
+constexpr bool STORED_IN_PIECES = IS_STORED_SHIFTED && sizeof(Output) == 4;
 
 static_assert(!LONG_RUNS || !HAS_OUTPUT || sizeof(Result) == PIECE_BYTES, "a piece for each chunk");
 
@@ -367,10 +366,10 @@ struct Rows {
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
                 const Index first = begin + first_of_row(row + r);
-                if (LOOKS && !element_exists(first, end)) break;
+                if (LOOKS && (row + r) % STORED_ROWS == 0 && !element_exists(first, end)) break;
                 Result result = normalized(chunk[row + r], normalizer, operands[r], p);
                 if constexpr (IN_PIECES) stores.store(row + r, result);
-                else store_row(buffer, group, g, first, end, result);
+                else store_row(buffer, group, g, first, end, result, row + r);
             }
         }
         if constexpr (IN_PIECES) stores.finish(ROWS);

@@ -152,7 +152,8 @@ __device__ void copy_by_threads(const Work& work, const Unit& unit, const Arrays
 
 // Runs of halves that begin anywhere, by all loaders, who wait for what they load: chunks of a unit are put together
 // from the two pieces of 16 bytes that they lie in, where these are the run's. What is left of a run, less than 16
-// elements at each end, is copied by the lanes of a warp.
+// elements at each end, is copied by the lanes of a warp, while these are on their way: (64, 192, 71, 71) over 0, 2, 3
+// take an H100 126 us so, and 136 if it comes first.
 __device__ bool lies_in_pieces(Index place, Index run) { return place >= CHUNK && place + 2 * CHUNK <= run; }
 
 __device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& group, Input* to) {
@@ -179,35 +180,33 @@ __device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& grou
     }
 }
 
-__device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
+__device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays& group, char* data) {
     using Piece = PieceOf<16>;
-    constexpr int AT_ONCE = 4, THREADS = LOADERS * LANES, INNER = REDUCED_RANK - 1;
+    constexpr int CHUNKS_OF_LANE = UNIT_ROWS / LOADERS, INNER = REDUCED_RANK - 1;
+    static_assert(!IN_PIECES || UNIT_ROWS % LOADERS == 0, "all loaders copy as much");
     const Index run = work.g.reduced.size[INNER];
-    if (unit.count > 0) copy_ends(work, unit, group, reinterpret_cast<Input*>(data));
-    for (int first = threadIdx.x * CHUNK; first < unit.count; first += AT_ONCE * THREADS * CHUNK) {
-        Piece low[AT_ONCE], high[AT_ONCE];
-        unsigned within[AT_ONCE];
-        bool in_pieces[AT_ONCE];
+    const char* const other = address_of(group.input, work.g, CHUNK);  // in pieces of the first run
+    Piece low[CHUNKS_OF_LANE], high[CHUNKS_OF_LANE];
+    unsigned within[CHUNKS_OF_LANE];
+    bool in_pieces[CHUNKS_OF_LANE];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const int i = first + k * THREADS * CHUNK;
-            const Index number = unit.begin + (i < unit.count ? i : 0);
-            const Index number_of_run = work.g.reduced.quotient(number, INNER), place = number - number_of_run * run;
-            in_pieces[k] = i + CHUNK <= unit.count && lies_in_pieces(place, run);
-            const Index existing = number_of_run * run + (in_pieces[k] ? place : CHUNK);
-            const char* from = address_of(group.input, work.g, existing);
-            within[k] = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
-            const Piece* piece = reinterpret_cast<const Piece*>(from - within[k]);
-            low[k] = piece[0];
-            high[k] = piece[within[k] == 0 ? 0 : 1];
-        }
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const Piece chunk = bytes_across<SIZE>(low[k], high[k], within[k]);
-            if (in_pieces[k]) *reinterpret_cast<Piece*>(data + (first + k * THREADS * CHUNK) * SIZE) = chunk;
-        }
+    for (int k = 0; k < CHUNKS_OF_LANE; k++) {
+        const int i = (k * LOADERS * LANES + static_cast<int>(threadIdx.x)) * CHUNK;
+        const Index number = unit.begin + i, place = number - work.g.reduced.quotient(number, INNER) * run;
+        in_pieces[k] = i + CHUNK <= unit.count && lies_in_pieces(place, run);
+        const char* from = in_pieces[k] ? address_of(group.input, work.g, number) : other;
+        within[k] = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
+        const Piece* piece = reinterpret_cast<const Piece*>(from - within[k]);
+        low[k] = piece[0];
+        high[k] = piece[within[k] == 0 ? 0 : 1];
     }
-    full.arrive();
+    copy_ends(work, unit, group, reinterpret_cast<Input*>(data));
+#pragma unroll
+    for (int k = 0; k < CHUNKS_OF_LANE; k++) {
+        const int i = (k * LOADERS * LANES + static_cast<int>(threadIdx.x)) * CHUNK;
+        const Piece chunk = bytes_across<SIZE>(low[k], high[k], within[k]);
+        if (in_pieces[k]) *reinterpret_cast<Piece*>(data + i * SIZE) = chunk;
+    }
 }
 
 // By all loaders, who wait for what they load.
@@ -238,6 +237,25 @@ __device__ void await_loaded(const Work& work, int visit) {
     if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
 }
 
+__device__ void load_unit(const Work& work, const Unit& unit, const Arrays& group) {
+    Gate& full = work.stage(unit.visit).full;
+    char* const data = work.data(unit.visit);
+    if constexpr (IN_PIECES) {
+        if (unit.count > 0) copy_by_pieces(work, unit, group, data);
+        full.arrive();
+    } else if constexpr (!BULK && BY_THREADS) {
+        copy_by_threads(work, unit, group, full, data);
+    } else if (!BULK) {
+        copy_by_elements(work, unit, group, full, data);
+    } else if (ONE_RUN || GAPS > 0) {
+        const int bytes = unit.count > 0 ? place_in_stage(work.g, unit.count - 1) + SIZE : 0;
+        char* const to = data + stage_offset(work, group, unit);
+        copy_run(full, to, address_of(group.input, work.g, unit.begin), bytes);
+    } else {
+        copy_runs(work, unit, group.input, full, data);
+    }
+}
+
 __device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
     Draws draw(team);
     for (; turn.exists(); turn.move(1)) {
@@ -245,22 +263,9 @@ __device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
 #pragma unroll 1
         for (int i = 0; i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
-            Gate& full = work.stage(unit.visit).full;
             await_emptied(work, unit.visit);
             if (BULK) await_loaded(work, unit.visit - IN_FLIGHT);
-            if constexpr (IN_PIECES) {
-                copy_by_pieces(work, unit, group, full, work.data(unit.visit));
-            } else if constexpr (!BULK && BY_THREADS) {
-                copy_by_threads(work, unit, group, full, work.data(unit.visit));
-            } else if (!BULK) {
-                copy_by_elements(work, unit, group, full, work.data(unit.visit));
-            } else if (ONE_RUN || GAPS > 0) {
-                char* to = work.data(unit.visit) + stage_offset(work, group, unit);
-                const int bytes = unit.count > 0 ? place_in_stage(work.g, unit.count - 1) + SIZE : 0;
-                copy_run(full, to, address_of(group.input, work.g, unit.begin), bytes);
-            } else {
-                copy_runs(work, unit, group.input, full, work.data(unit.visit));
-            }
+            load_unit(work, unit, group);
         }
         if (DRAWN > 0 && threadIdx.x == 0) draw.after(turn.number);
     }
@@ -287,7 +292,9 @@ __device__ Held<Chunk> load_staged(const Geometry& g, const char* from, int numb
 }
 
 // Each lane has neighbouring chunks, so that it adds most of them up by itself. Which of a pair, of a pair of pairs and
-// so on it takes first depends on the lane: so neighbouring lanes read from different banks.
+// so on it takes first depends on the lane: so neighbouring lanes read from different banks. Of what is not WHOLE there
+// is little, but others wait for it: it takes half the code, and (64, 128, 73, 73) halves an H100 87 us as with all of
+// it, and not 93 as with a quarter.
 template <bool WHOLE>
 __device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
     constexpr int CHUNKS = UNIT_ROWS / ADDERS, BANKS = 128 / 16;
@@ -295,7 +302,7 @@ __device__ Half part_of(const Geometry& g, const char* from, int adder, int coun
     const int first = (adder * LANES + lane_index()) * CHUNKS, swap = lane_index() / (BANKS / SWAPS) % SWAPS;
     SerialPrefix<Sums, levels_of(CHUNKS)> over_chunks;
     Sums total[1];
-#pragma unroll
+#pragma unroll(WHOLE ? CHUNKS : 4)
     for (int k = 0; k < CHUNKS; k++) {
         const Chunk chunk = load_staged<WHOLE>(g, from, (first + (k ^ swap)) * CHUNK, count, shift.element);
         total[0] = over_chunks.next(k, sum_of(chunk, shift.value));
@@ -552,9 +559,9 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
             if (OPERANDS_AGAIN) store_streaming(reinterpret_cast<Result*>(to), result);
             else *reinterpret_cast<Result*>(to) = result;
         } else if constexpr (WHOLE) {
-            store_row(buffer, group, work.g, row, Beyond{}, result);
+            store_row(buffer, group, work.g, row, Beyond{}, result, r);
         } else {
-            store_row(buffer, group, work.g, row, unit.end(), result);
+            store_row(buffer, group, work.g, row, unit.end(), result, r);
         }
     }
 }
@@ -567,8 +574,12 @@ __device__ void take_rows(const Work& work, const Arrays& group, const Unit& uni
 
 __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,
                             const Rows& rows, const Normal& normal, const RowOperands& operands) {
-    if (unit.count == UNIT) store_rows<true>(work, buffer, group, unit, first, rows, normal, operands);
-    else if constexpr (ENDS != WHOLE) store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
+    constexpr bool ALIKE = STORED_IN_RUNS;  // whatever is stored together may end anywhere
+    if (!ALIKE && unit.count == UNIT) {
+        store_rows<true>(work, buffer, group, unit, first, rows, normal, operands);
+    } else if constexpr (ALIKE || ENDS != WHOLE) {
+        store_rows<false>(work, buffer, group, unit, first, rows, normal, operands);
+    }
 }
 
 // The first units of a piece, which stay in registers, so that their stages are free before the group is known.

@@ -762,6 +762,7 @@ STREAMS = [
     normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2)),
     normalization("stream of runs of grains", (170, 3, 204), np.float16, (0, 2)),
     normalization("stream of long odd runs", (60, 2, 601), np.float16, (0, 2)),
+    normalization("stream of odd runs of hardly a row", (140, 2, 259), np.float16, (0, 2)),
     normalization(
         "stream of long odd runs in place", (14, 2, 2501), np.float16, (0, 2), "offset by an element", out="same"
     ),

@@ -695,8 +695,10 @@ def test_as_few_blocks_share_a_bundle_as_hold_it(shape, dtype, blocks):
     [
         ((192, 512, 13, 13), "float16", ["normalize_shared_bundles"]),
         ((64, 96, 31, 30), "float16", ["normalize_stream"]),  # fewer blocks than multiprocessors
-        ((100, 768, 21, 21), "float16", ["normalize_shared_bundles"]),
-        ((100, 256, 21, 21), "float16", ["normalize_stream"]),  # the same blocks wait at once
+        ((100, 2048, 13, 13), "float16", ["normalize_shared_bundles"]),
+        ((64, 1000, 21, 21), "float16", ["normalize_stream"]),  # by 3 blocks, where a stream moves runs in pieces
+        ((64, 1024, 19, 19), "float16", ["normalize_shared_bundles"]),  # by 2
+        ((50, 256, 21, 21), "float16", ["normalize_stream"]),  # by 2, of which few are busy
         ((384, 1024, 11, 11), "float32", ["normalize_shared_bundles"]),
         ((300, 192, 17, 15), "float32", ["normalize_stream"]),  # too many blocks to a bundle
         ((256, 128, 11, 11), "float32", ["normalize_stream"]),
@@ -748,12 +750,13 @@ def test_moments_of_short_runs_are_those_of_bundles(shape, axes, dtype, expected
     ("shape", "dtype", "expected"),
     [
         ((4, 640, 71, 71), "float16", ["sum_lines"]),
+        ((100, 1000, 13, 13), "float16", ["sum_lines"]),
         ((8, 1024, 41, 41), "float16", ["normalize_lines"]),
         ((2, 640, 71, 71), "float32", ["normalize_lines"]),
         ((4, 640, 72, 72), "float16", ["normalize_lines"]),
     ],
 )
-def test_moments_of_long_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected):
+def test_moments_of_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected):
     moment = layout((1, shape[1], 1, 1))
     arrays = {"input": layout(shape, dtype), "mean": moment, "variance": moment}
     assert kernels(make_plan(Moments((0, 2, 3)), arrays)) == expected
@@ -1159,7 +1162,8 @@ def test_runs_are_moved_by_the_grain(shape, dtype, grain):
     [
         ((64, 64, 147, 147), "float16", "1"),
         ((64, 96, 55, 55), "float16", "1"),
-        ((1280, 768, 17, 17), "float16", "0"),  # runs of 289, whose ends would take too long
+        ((1280, 768, 17, 17), "float16", "1"),
+        ((1280, 1024, 15, 15), "float16", "0"),  # runs of 225, whose ends would take too long
         ((64, 64, 150, 150), "float16", "0"),  # copied by grains
         ((64, 64, 147, 147), "float32", "0"),
     ],
@@ -1176,24 +1180,40 @@ def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
     [
         ((20, 1500, 17, 17), "float16", "normalize_lines", "4"),
         ((12, 1000, 23, 23), "float32", "normalize_lines", "4"),
-        ((16, 512, 33, 33), "float16", "normalize_lines", "8"),  # few groups
-        ((30, 700, 25, 25), "float16", "normalize_stream", None),
+        ((32, 300, 17, 17), "float32", "normalize_lines", "16"),  # few groups
+        ((100, 16, 15, 15), "float16", "normalize_stream", None),
+        ((256, 64, 11, 10), "float16", "normalize_stream", None),  # moved by the grain
+        ((64, 16, 18, 18), "float16", "normalize_lines", "8"),  # too few of these
         ((7, 999, 61, 37), "float32", "normalize_stream", None),
         ((13, 190, 81, 13), "float32", "normalize_lines", "8"),
     ],
 )
-def test_many_groups_of_many_rows_of_odd_runs_are_streamed(shape, dtype, kernel, rows):
+def test_many_rows_of_odd_runs_are_streamed(shape, dtype, kernel, rows):
     array = layout(shape, dtype)
     plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
     assert kernels(plan) == [kernel]
     assert constants(plan).get("ROWS") == rows
 
 
-@pytest.mark.parametrize("run", [255, 257, 511, 513])
-def test_runs_stored_one_by_one_are_no_shorter_than_a_row(run):
-    array = layout((3, 40, run), "float16")
-    found = constants(make_plan(Normalization((0, 2)), {"input": array, "output": array}))
-    assert found["OUTPUT_IN_RUNS"] == str(int(run == 513))  # a row has 256 halves
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "stored_rows"),
+    [
+        ((3, 40, 255), (0, 2), "float16", "1"),  # too short runs
+        ((3, 40, 257), (0, 2), "float16", "1"),  # all rows of a warp
+        ((5, 40, 257), (0, 2), "float16", "2"),
+        ((16, 40, 257), (0, 2), "float16", "4"),
+        ((40, 20_001), (1,), "float16", "2"),  # two of 8
+        ((64, 192, 71, 71), (0, 2, 3), "float16", "4"),
+        ((100, 1_000_001), (1,), "float16", "4"),
+        ((100, 1_000_001), (1,), "float32", "1"),
+        ((100, 1_000_002), (1,), "float16", "1"),  # whose groups begin at words
+        ((64, 192, 72, 72), (0, 2, 3), "float16", "1"),
+    ],
+)
+def test_warps_store_rows_of_halves_together_that_begin_anywhere(shape, axes, dtype, stored_rows):
+    array = layout(shape, dtype)
+    found = constants(make_plan(Normalization(axes), {"input": array, "output": array}))
+    assert found["STORED_ROWS"] == stored_rows
 
 
 def test_odd_runs_are_held_where_no_gpu_holds_a_stream():

@@ -39,10 +39,9 @@ ARRAYS = ("input", "output", "scale", "bias", "mean")
 NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_CHUNKS, OF_RUNS = range(6)
 
 #: Bytes of an element whose runs, from so many elements on, are moved in whole pieces of 16 bytes wherever they begin.
-#: Their ends take as long as before: (64, 64, 147, 147) halves over 0, 2, 3 take an H200 181 us so, in place of 208,
-#: but (128, 576, 19, 19) 80 in place of 74. None may be shorter than a row of a warp, 256 halves, which is to lie in
-#: two at most (kernels/normalization_chunks.cuh: store_runs).
-_LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 512
+#: Their ends take as long as before: (300, 300, 19, 19) halves over 0, 2, 3 take an H100 77 us so, in place of 93, but
+#: (1000, 64, 13, 13) 37 in place of 35.
+_LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 256
 
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
 MOMENTS = np.dtype((np.void, 24))
@@ -180,6 +179,12 @@ class Groups:
             return False
         is_dense = self.reduced.strides[name][-1] == layout.dtype.itemsize == _LONG_RUN_ITEMSIZE
         return is_dense and self.reduced.sizes[-1] >= _LEAST_LONG_RUN and self.grain_of(name) == 1
+
+    @property
+    def stores_halves_in_runs(self) -> bool:
+        """Whether warps store halves in runs that begin anywhere: kernels/normalization_chunks.cuh: STORED_IN_RUNS."""
+        begins_anywhere = self.step_of_runs("output") == _LONG_RUN_ITEMSIZE and not self.packed("output")
+        return begins_anywhere or self.in_long_runs("output")
 
     def is_dense_in_runs(self, name: str) -> bool:
         """Whether neighbours of the input's size fill each run, which begins at an element."""

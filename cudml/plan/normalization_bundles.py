@@ -20,7 +20,8 @@ from cudml.plan.spec import Normalization
 _COLUMN_ITEMSIZE = 4
 
 #: The part of the multiprocessors that larger bundles leave busy: (3000, 512, 2, 1) floats over 0, 2, 3 take an H100 17
-#: us by 128 blocks and 26 by 64.
+#: us by 128 blocks and 26 by 64. Halves that the smallest ones leave idle had better be lines: (64, 512, 11, 11) take
+#: 14.9 us by 64 blocks and 9.9 so, (200, 512, 7, 7) 17.1 and 14.1.
 _LEAST_BLOCKS = 3 / 4
 
 #: The part of the shared memory of all multiprocessors that the input fills at least, halves counted as floats: 42 % of
@@ -32,9 +33,10 @@ _LEAST_FILLED, _LEAST_FILLED_BY_SHORT, _LEAST_ITEMSIZE = 1 / 2, 1 / 8, 4
 #: What makes a cluster faster than a stream where runs are long: so many bundles as fill the GPU so often, of halves
 #: less often if few blocks share each, and no more of these than that if elements are larger. (192, 512, 13, 13)
 #: bfloat16s take an H100 47 us by clusters of 3 and 53 as a stream, (64, 96, 31, 30), half a wave, 21 and 17; (100,
-#: 768, 21, 21), by 4, 89 and 99, (100, 256, 21, 21), one wave, 44 and 37; (300, 192, 17, 15) floats, by 6, 65 and 59,
-#: (256, 128, 11, 11), by 3, 22 and 19.
-_FEW_BLOCKS, _MOST_BLOCKS_OF_OTHERS = 3, 4
+#: 2048, 13, 13) float16s, by 2, 83 and 140; (300, 192, 17, 15) floats, by 6, 65 and 59, (256, 128, 11, 11), by 3, 22
+#: and 19. Runs that a stream moves in pieces are faster as such but for few blocks: (64, 1000, 21, 21) float16s, by 3,
+#: take 78 us and 69, (64, 1024, 19, 19), by 2, 54 and 58.
+_FEW_BLOCKS, _FEW_BLOCKS_OF_LONG_RUNS, _MOST_BLOCKS_OF_OTHERS = 3, 2, 4
 _LEAST_WAVES, _LEAST_WAVES_OF_FEW_BLOCKS = 1.9, 0.7
 
 #: Threads of a multiprocessor, and of a block at the most. Halves take more registers, so there are fewer threads,
@@ -92,9 +94,11 @@ def _is_fast(bundle: Bundle, groups: Groups, resident: int, device: DeviceProper
     if groups.are_columns:
         return waves <= 1
     if bundle.blocks == 1:
-        return True
+        return size != 2 or bundle.grid(groups) >= _LEAST_BLOCKS * device.multiprocessors
     if bundle.run * size <= LONG_RUN_BYTES:
         return bundle.piece_bytes(groups) >= SECTOR_BYTES
+    if groups.in_long_runs("input"):
+        return bundle.blocks <= _FEW_BLOCKS_OF_LONG_RUNS and waves >= _LEAST_WAVES_OF_FEW_BLOCKS
     if size == 2 and bundle.blocks <= _FEW_BLOCKS:
         return waves >= _LEAST_WAVES_OF_FEW_BLOCKS
     return waves >= _LEAST_WAVES and (size == 2 or bundle.blocks <= _MOST_BLOCKS_OF_OTHERS)

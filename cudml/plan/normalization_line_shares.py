@@ -25,6 +25,11 @@ _RUNS_ITEMSIZE = 4
 #: Warps of a block, at the most.
 _MOST_WARPS = 16
 
+#: Rows of halves that a warp stores together, where these begin anywhere: all that it has, if these are so few, or else
+#: fewer. (65536, 769) halves take an H100 110 us so, and 121 row by row, (256, 64, 55, 55) over 2, 3 69 us and 75 if
+#: two of 4 are stored together; but (4, 128, 71, 71) over 0, 2, 3, of which a warp has 8, 27 us and 31 by 4.
+_MOST_STORED_ROWS, _STORED_OF_MORE_ROWS = 4, 2
+
 #: Static shared memory of a block at the most, less what sums take.
 _STATIC_BYTES = 40_000
 
@@ -71,6 +76,7 @@ def shares_of(groups: Groups, device: DeviceProperties, warps: int, rows: int) -
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
         "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
+        "STORED_ROWS": _stored_rows(rows) if groups.stores_halves_in_runs else 1,
         "GRAIN": groups.grain,
         "INPUT_GRAIN": groups.grain_of("input"),
         "OUTPUT_GRAIN": groups.grain_of("output"),
@@ -89,6 +95,10 @@ def shares_of(groups: Groups, device: DeviceProperties, warps: int, rows: int) -
         "TEAMS": 1,
         "RESIDENT": resident_blocks(groups, device, THREADS_OF_64, warps * LANES),
     }
+
+
+def _stored_rows(rows: int) -> int:
+    return rows if rows <= _MOST_STORED_ROWS else _STORED_OF_MORE_ROWS
 
 
 def resident_blocks(groups: Groups, device: DeviceProperties, threads: int, block: int) -> int:
