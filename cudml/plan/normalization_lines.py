@@ -50,12 +50,10 @@ _LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 #: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
-#: Of more rows of runs that no chunks move a warp has 8, which is slower than a stream if all groups have more of them
-#: for each multiprocessor. Floats of (32, 300, 17, 17) over 0, 2, 3, which have 300, take an H100 13.3 us as lines and
-#: 16.4 as a stream. But of halves those that begin anywhere are slower however few they are, (100, 320, 15, 15) take 44
-#: and 27, (100, 16, 15, 15), which have 11, 11.3 and 7.9; and those that short grains move if they are more than a few:
-#: (256, 64, 11, 10), which have 53, take 17.1 and 13.0, (64, 16, 18, 18), 10, 5.3 and 6.7.
-_MOST_ROWS_OF_RUNS, _ROWS_OF_STREAMS, _ROWS_OF_STREAMS_OF_HALVES = 64, 288, 32
+#: Of more rows of runs that begin anywhere a warp has 8, which is slower than a stream: (100, 320, 15, 15) halves over
+#: 0, 2, 3 take an H100 44 us and 27, (100, 16, 15, 15) 11.3 and 7.9. Of floats it is so if all groups have more of them
+#: for each multiprocessor: (32, 300, 17, 17), which have 164, take 13.3 us and 16.4.
+_MOST_ROWS_OF_RUNS, _ROWS_OF_STREAMS = 64, 288
 
 #: With gelu, which takes long, a warp that holds more hides more. So does one of halves, but should hold few rows that
 #: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and 92.
@@ -210,17 +208,13 @@ def _are_any_runs(groups: Groups) -> bool:
 def _is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether kernels/normalization_stream.cu is faster, and the GPU can launch it."""
     able = device.hardware_gates and device.cooperative_launch and groups.has("output") and not groups.is_double
-    if not able or rows <= _MOST_ROWS_OF_RUNS or groups.packed("input") or groups.is_one_run("input"):
-        return False
-    of_multiprocessor = groups.count * rows / device.multiprocessors
-    if groups.source.dtype.itemsize == 2:
-        return _are_any_runs(groups) or of_multiprocessor > _ROWS_OF_STREAMS_OF_HALVES
-    return _are_any_runs(groups) and of_multiprocessor > _ROWS_OF_STREAMS
+    are_many = groups.source.dtype.itemsize == 2 or groups.count * rows > _ROWS_OF_STREAMS * device.multiprocessors
+    return able and are_many and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
 
 
 def _are_better_in_tiles(groups: Groups, rows: int) -> bool:
-    """Whether moments are, of runs of halves that warps load one by one, of which they have fewer rows in tiles: those of
-    (100, 1000, 13, 13) over 0, 2, 3 take an H100 28 us so and 119 by a block, (64, 300, 17, 17) 12.5 and 35."""
+    """Whether moments are, of runs of halves that warps load one by one, of which they have fewer rows in tiles: those
+    of (100, 1000, 13, 13) over 0, 2, 3 take an H100 28 us so and 119 by a block, (64, 300, 17, 17) 12.5 and 35."""
     are_halves = groups.source.dtype.itemsize == 2 and not groups.has("output")
     return are_halves and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
 
