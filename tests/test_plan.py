@@ -1105,10 +1105,28 @@ def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows
 
 
 @pytest.mark.parametrize(
+    ("shape", "warps", "rows", "resident"),
+    [
+        ((70_257, 1281), 3, 2, 10),
+        ((39_045, 2305), 3, 4, 10),
+        ((14_646, 6145), 7, 4, 6),  # 48 registers
+        ((14_643, 6146), 7, 4, 5),  # 56, and stored by words
+        ((2999, 20_001), 10, 8, 3),
+    ],
+)
+def test_warps_hold_more_rows_of_halves_without_a_scale(shape, warps, rows, resident):
+    array = layout(shape, "float16")
+    found = constants(make_plan(Normalization((1,)), {"input": array, "output": array}))
+    assert (found["WARPS"], found["ROWS"], found["RESIDENT"]) == (str(warps), str(rows), str(resident))
+
+
+@pytest.mark.parametrize(
     ("dtype", "shape", "resident"),
     [
-        ("float16", (52_428, 1280), 24),  # 80 registers
+        ("float16", (6760, 13_313), 2),  # 56 registers
+        ("float16", (52_428, 1280), 24),  # 80
         ("float16", (13_107, 5120), 8),  # 48
+        ("float16", (14_646, 6145), 3),
         ("float16", (16_380, 4097), 4),
         ("float16", (9362, 7168), 6),
         ("float32", (4681, 7168), 3),

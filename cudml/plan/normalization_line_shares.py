@@ -10,9 +10,11 @@ from cudml.plan.layout import power_of_two
 from cudml.plan.spec import Normalization
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
-#: warps, and for long runs of halves of which a warp holds few rows; 64 usually; 80 for more rows and whole groups in a
-#: warp, of float32 or that begin anywhere; 96 for doubles; 128 for what else is computed in double and for most.
-THREADS_OF_48, THREADS_OF_64, THREADS_OF_80, THREADS_OF_96, THREADS_OF_128 = 1344, 1024, 768, 640, 512
+#: warps, and for long runs of halves of which a warp holds few rows; 56 for some of these; 64 usually; 80 for more rows
+#: and whole groups in a warp, of float32 or that begin anywhere; 96 for doubles; 128 for what else is computed in
+#: double and for most.
+THREADS_OF_48, THREADS_OF_56, THREADS_OF_64 = 1344, 1152, 1024
+THREADS_OF_80, THREADS_OF_96, THREADS_OF_128 = 768, 640, 512
 
 #: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
 #: 1024) floats take an H200 3.2 us so, and 3.6 else; but (65536, 64) 9.7 and 9.5, and (64, 256, 16, 16) over 0, 2, 3, 8

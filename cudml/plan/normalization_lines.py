@@ -11,6 +11,7 @@ from cudml.plan.groups import Groups
 from cudml.plan.layout import power_of_two
 from cudml.plan.normalization_line_shares import (
     THREADS_OF_48,
+    THREADS_OF_56,
     THREADS_OF_64,
     THREADS_OF_80,
     THREADS_OF_128,
@@ -60,9 +61,12 @@ _MOST_ROWS_OF_RUNS, _ROWS_OF_STREAMS = 64, 288
 _LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
 _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 
-#: And of halves that begin anywhere: (16380, 4097) bfloat16s take 134 us by 2 rows, 190 by 8; (8191, 8193) 119 by 4,
-#: 149 by 8.
-_LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (10, 2), (16, 4), (32, 2), (64, 4), (128, 8))
+#: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2, (39045, 2305)
+#: 136 and 142, (70257, 1281) 170 and 149. If each element has its own scale and bias fewer are better: 286 us and 181,
+#: 176 and 165; but (10984, 8193) 145 by 4, and 182 by 8.
+_LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (6, 2), (64, 4), (128, 8))
+_LINE_ROWS_OF_SCALED_SHIFTED_HALVES = ((4, 1), (10, 2), (16, 4), (32, 2), (64, 4), (128, 8))
+_TABLES_OF_SHIFTED_HALVES = (_LINE_ROWS_OF_SHIFTED_HALVES, _LINE_ROWS_OF_SCALED_SHIFTED_HALVES)
 
 #: Warps hold at least so many rows of groups of many, except of so many rows as three warps share evenly, and of halves
 #: that begin anywhere.
@@ -85,8 +89,10 @@ MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 #: so many that it is memory alone that counts.
 _FEW_ROWS, _MANY_ROWS = 16, 256
 
-#: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers.
-_LEAST_ROWS_OF_48 = 16
+#: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers, or 56 if it
+#: holds 4 that begin at words, or anywhere with a scale and bias of each element: (14643, 6146) bfloat16s take an H100
+#: 124 us so and 136 with 48, (6760, 13313) with scale and bias 155 and 254, but (7323, 12289) without 138 and 135.
+_LEAST_ROWS_OF_48, _ROWS_OF_56 = 16, 4
 
 #: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
 #: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
@@ -156,7 +162,7 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     if many and packed and _is_of_halves(groups) and rows in _ROWS_OF_ONE_WARP:
         return _OF_ONE_WARP
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
-    is_shifted = table is _LINE_ROWS_OF_SHIFTED_HALVES and rows > table[0][0]
+    is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else 1
     fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
     return next(of_warp for of_warp in fitting if of_warp >= least)
@@ -179,7 +185,7 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
     if _is_of_halves(groups) and groups.packed("input"):
         return _LINE_ROWS_OF_HALVES
     if _is_of_halves(groups) and not _is_gelu(spec):
-        return _LINE_ROWS_OF_SHIFTED_HALVES
+        return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
     if (groups.source.dtype.itemsize == 2 and not _are_any_runs(groups)) or _is_gelu(spec):
         return _LINE_ROWS_OF_GELU
     if in_runs:
@@ -238,9 +244,15 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool) -> int:
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
-        return THREADS_OF_48
+        return THREADS_OF_56 if _ask_for_56(groups, of_warp) else THREADS_OF_48
     is_large = (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE)
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
+
+
+def _ask_for_56(groups: Groups, of_warp: int) -> bool:
+    """Whether so many rows of halves need as many registers."""
+    is_much = groups.has_own_operands or groups.step_of_runs("input") > groups.source.dtype.itemsize
+    return of_warp == _ROWS_OF_56 and _is_shifted(groups) and is_much
 
 
 def _asks_for_80(groups: Groups, of_warp: int) -> bool:
