@@ -33,6 +33,7 @@ CASES = (
     "mean_variance_normalization float32 (64, 256, 128, 128) axis [1, 2, 3] scale=[1, 256, 1, 1]",
     "mean_variance_normalization float32 (65536, 4096) axis 0 scale=[1, 4096]",
     "mean_variance_normalization float16 (64, 256, 128, 128) axis [0, 2] scale=[1, 256, 1, 1]",
+    "mean_variance_normalization float16 (64, 192, 71, 71) axis [0, 2, 3] scale=[1, 192, 1, 1]",
     "fmod float32 (268435456,) axis None",
 )
 _PROCESSES = 3

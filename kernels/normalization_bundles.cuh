@@ -8,7 +8,7 @@
 //     BUNDLE          groups, a power of two
 //     RUN             elements of a run
 //     WHOLE           groups consist of whole chunks
-//     BLOCK_UNITS     units of a group for whose sums a block has room
+//     BLOCK_UNITS     units of a group for whose sums a block has room; as many as a tile has, where there are several
 //     UNITS           a power of two, from which on there are no units whose sums are added up together
 //     CLUSTER         blocks that share them
 //     BLOCK           threads of a block
