@@ -316,6 +316,16 @@ def test_out_of_another_dtype(xp, dtype, out_dtype):
     assert_close(out.read(), expected, rounded(expected, rounded(expected, bound, dtype), out_dtype))
 
 
+@all_floats
+@pytest.mark.parametrize("run", [258, 300, 301])
+def test_out_of_halves_over_long_runs(xp, dtype, run):
+    x = random(np.random.default_rng(141), (5, 3, run), dtype)
+    expected, bound = normalization_reference(x, (0, 2))
+    out = Poisoned(xp, x.shape, np.float16)
+    mean_variance_normalization(xp.asarray(x), axes=(0, 2), out=out.array)
+    assert_close(out.read(), expected, rounded(expected, rounded(expected, bound, dtype), np.float16))
+
+
 # Hard data.
 
 

@@ -1233,6 +1233,16 @@ def test_warps_store_rows_of_halves_together_that_begin_anywhere(shape, axes, dt
     assert found["STORED_ROWS"] == stored_rows
 
 
+@pytest.mark.parametrize("run", [258, 260, 512, 20_001, 20_002])
+@pytest.mark.parametrize("groups", [3, 64])
+@pytest.mark.parametrize("dtypes", [("float64", "float16"), ("int64", "float16"), ("float32", "float16")], ids=str)
+def test_whole_chunks_are_stored_as_they_are(run, groups, dtypes):
+    source, target = (layout((groups, 3, run), dtype) for dtype in dtypes)
+    for part in make_plan(Normalization((0, 2)), {"input": source, "output": target}).parts:
+        found = dict(part.constants)
+        assert found["OUTPUT_PACKED"] == "0" or (found["OUTPUT_IN_RUNS"], found["STORED_ROWS"]) == ("0", "1")
+
+
 def test_odd_runs_are_held_where_no_gpu_holds_a_stream():
     array, device = layout((30, 700, 25, 25), "float16"), H200._replace(cooperative_launch=False)
     plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}, device)

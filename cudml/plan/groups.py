@@ -43,9 +43,9 @@ NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_CHUNKS, OF_RUNS = range(6)
 #: (1000, 64, 13, 13) 37 in place of 35.
 _LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 256
 
-#: What lanes move at a time, at the least, of runs that are stored too, unless they move single elements by way of
-#: shared memory: (32, 512, 15, 14) bfloat16s over 0, 2, 3 take an H100 9.3 us one by one, and 17.3 two at a time, (128,
-#: 64, 15, 14) 11.6 and 11.9. But their mean and variance take 8.1 us and 5.2.
+#: What lanes move at a time, at the least, of runs that are stored too, unless they move whole chunks, or single
+#: elements by way of shared memory: (32, 512, 15, 14) bfloat16s over 0, 2, 3 take an H100 9.3 us one by one, and 17.3
+#: two at a time, (128, 64, 15, 14) 11.6 and 11.9. But their mean and variance take 8.1 us and 5.2.
 _LEAST_GRAIN_BYTES = 8
 
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
@@ -175,8 +175,8 @@ class Groups:
         grain = math.gcd(self.chunk, self.reduced.sizes[-1])
         while grain > 1 and not self._moves(layout, name, grain, self.reduced, self.kept):
             grain //= 2
-        is_worth_it = not self.has("output") or grain * layout.dtype.itemsize >= _LEAST_GRAIN_BYTES
-        return grain if is_worth_it else 1
+        is_stored = self.has("output") and grain < self.chunk
+        return 1 if is_stored and grain * layout.dtype.itemsize < _LEAST_GRAIN_BYTES else grain
 
     def in_long_runs(self, name: str) -> bool:
         """Whether a group has many long runs of halves, which begin anywhere."""
