@@ -218,9 +218,7 @@ def test_kernels_compile_without_a_warning(family, architecture, request):
 def test_every_kernel_of_the_sources_is_launched_by_some_plan():
     launched = {launch.kernel for family in FAMILIES for plan in plans_of(family) for launch in plan.launches}
     texts = [path.read_text(encoding="utf-8") for path in sources.kernels_folder().glob("*.cu")]
-    written = {
-        name for text in texts for name in re.findall(r"__global__ void (?:__\w+__\([^()]+\)\s+)+(\w+)\(", text)
-    }
+    written = {name for text in texts for name in re.findall(r"__global__ void (?:__\w+__\([^()]+\)\s+)+(\w+)\(", text)}
     assert len(written) == sum(text.count("__global__") for text in texts)
     assert written - launched == set()
     assert not any("__global__" in sources.with_kernels(text, ()) for text in texts)

@@ -1330,6 +1330,42 @@ def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "strip_bytes", "piece_bytes"),
+    [
+        ((65_536, 4096), "float32", 256, 131_072),
+        ((50_176, 512), "float32", 256, 131_072),  # of 65536 bytes they would be more pieces than blocks
+        ((50_176, 256), "float16", 128, 65_536),
+        ((80_000, 256), "float32", 128, 131_072),  # no ring holds wide strips
+        ((80_000, 256), "float16", 128, 65_536),  # three blocks of five have large pieces
+        ((120_000, 256), "float16", 128, 131_072),
+        ((41_195, 64), "float64", 256, 65_536),  # two strips, which leave blocks idle
+        ((200_704, 256), "float16", 128, 65_536),  # whole rings
+    ],
+)
+def test_strips_are_wide_if_no_block_has_two_pieces(shape, dtype, strip_bytes, piece_bytes):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert kernels(plan) == ["normalize_strips"]
+    found, size = constants(plan), np.dtype(dtype).itemsize
+    assert int(found["COLUMNS"]) * size == strip_bytes
+    assert int(found["PIECE"]) * int(found["STEPS"]) * strip_bytes == piece_bytes
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((74_229, 96), "float32"),  # three narrow strips, which leave blocks idle
+        ((150_000, 256), "float32"),
+        ((140_000, 256), "float16"),
+        ((211_000, 256), "float16"),
+        ((80_000, 1001), "float32"),  # rows begin anywhere
+    ],
+)
+def test_strips_that_are_faster_in_two_steps(shape, dtype):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert kernels(plan) == ["sum_columns", "apply_columns"]
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "cache_bytes", "launches"),
     [
         ((20_000, 128), "float32", 50 << 20, 2),
@@ -1419,7 +1455,7 @@ def test_short_runs_are_copied_with_small_gaps(shape, pitch, dtype, gaps):
     "device",
     [
         H200._replace(cooperative_launch=False),
-        H200._replace(multiprocessors=2),
+        H200._replace(multiprocessors=1),
         H200._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536),
     ],
 )

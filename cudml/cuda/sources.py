@@ -7,9 +7,7 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-_KERNEL = re.compile(
-    r'^extern "C" __global__ void (?:__\w+__\([^()]*\)\s+)+(\w+)\(.*?^}$', re.MULTILINE | re.DOTALL
-)
+_KERNEL = re.compile(r'^extern "C" __global__ void (?:__\w+__\([^()]*\)\s+)+(\w+)\(.*?^}$', re.MULTILINE | re.DOTALL)
 
 
 @cache

@@ -5,27 +5,30 @@ kernels/normalization_strips.cu.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import OF_CHUNKS, OF_ELEMENTS, OF_RUNS, Groups
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
-from cudml.plan.normalization_ring import GATES_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
-from cudml.plan.normalization_steps import SUMS_BYTES
+from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.normalization_ring import Ring, plan_ring
+from cudml.plan.normalization_strip_cuts import (
+    ADDERS,
+    STRIP_BYTES,
+    WIDE_STRIP_BYTES,
+    Access,
+    Strips,
+    even_rows,
+    row_shift,
+    strips_of,
+)
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
-
-#: How wide a step is, if there are so many columns; and of floats in rows that begin anywhere, if strips share sectors
-#: of the output: (6405, 4023) take an H100 104 us in strips of 512 bytes, and 119 in strips of 256. Those of a row may
-#: be so many times as wide in all, as the last one has few columns.
-_STRIP_BYTES, _WIDE_STRIP_BYTES, _MOST_WIDENED = (256, 128), 512, 1.25
 
 #: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
 #: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
 #: 0, 2 take an H200 0.565 ms, and 0.596 with 8, float16s 0.295 and 0.302. But where halves have a scale or a bias for
 #: each column, or strips are narrow, they are twice the work: (4096, 65536) over 0 take 0.294 ms with 8, and 0.322 with
 #: 4, (64, 256, 256, 64) over 0, 2 0.313 and 0.412.
-_COPIERS, _ADDERS, _FOLDERS, _AWAITERS = 2, 4, 1, 1
+_COPIERS, _FOLDERS, _AWAITERS = 2, 1, 1
 _NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
 
 #: Chunks that an adder adds up side by side, at the most.
@@ -51,30 +54,10 @@ _PARTS_OF_UNIT = 2
 #: The last takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
 _SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
 
-#: A unit: the same halves take 0.300 ms with 16384 bytes, and 0.315 with 8192; floats 0.567 and 0.565. Of larger
-#: pieces, which wait for a part of the next one to be stored, all units are small. Where an array is turned they are
-#: large, for longer runs along its columns: (4096, 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
-_UNIT_BYTES, _LARGE_UNIT_BYTES = 8192, 16384
-
-#: Steps of a unit at the most, and bytes of a copy that nobody waits for at the least.
-_MOST_STEPS, _LEAST_COPY = 128, 4
-
-#: A piece, at least: each column has a sum of its own to publish. The same floats take 0.615 ms with half of that.
-_LEAST_PIECE_BYTES = 65536
-
 #: How many times as many columns a block folds as if all blocks folded some: their records are read by whole sectors
 #: then. (4096, 65536) floats over 0 take 0.560 ms so, and 0.563 with as many; transposed (65536, 4096) 0.637 in place
 #: of 0.657, and 0.648 with four times as many.
 _FOLDED = 2
-
-#: Strips, at the most, that are dealt to all blocks: there is room for the sums of all of them then.
-_DEALT = 32
-
-#: What pieces of strips may take of a ring at the most: else two steps are faster.
-_MOST_OF_RING = 2 / 3
-
-#: Pieces of a strip of which a block knows something at a time: as many as fit its shared memory.
-_KNOWN_PIECES = 4
 
 #: What the cache loads at a time, if asked to. That pays where strips begin in the middle of it: (4096, 65536) floats
 #: in rows padded by 32 take 0.591 ms so, and 0.605 otherwise; where none does they take 0.585 ms, and 0.570 otherwise.
@@ -94,60 +77,6 @@ _LEAST_TURNED_BYTES = 90_000
 _LEAST_OF_CACHE, _LEAST_OF_CACHE_OF_HALVES = 0.36, 0.19
 
 
-class Access(NamedTuple):
-    """How the columns of the input are copied, and whether an array is dense along them in place of across."""
-
-    copy_bytes: int
-    shifted: bool = False
-    """Rows begin anywhere."""
-    input_turned: bool = False
-    output_turned: bool = False
-
-    @classmethod
-    def of(cls, groups: Groups) -> Access | None:
-        """None where copies that nobody waits for cannot move the input."""
-        source = groups.source
-        size, whole = source.dtype.itemsize, groups.packed_columns("input", VECTOR_BYTES // source.dtype.itemsize)
-        if _dense(groups, "input", "reduced") and _dense(groups, "output", "kept"):
-            return cls(VECTOR_BYTES, input_turned=True) if groups.packed("input") else None
-        if _dense(groups, "output", "reduced") and not _dense(groups, "output", "kept"):
-            same = size == groups.widest and groups.packed("output")
-            return cls(VECTOR_BYTES, output_turned=True) if whole and same else None
-        if not source.element_aligned:
-            return None
-        if _dense(groups, "input", "kept") and (whole or _even_rows(groups, _MOST_STEPS)):
-            return cls(VECTOR_BYTES, shifted=not whole)
-        return cls(size) if size >= _LEAST_COPY else None
-
-    @property
-    def is_turned(self) -> bool:
-        return self.input_turned or self.output_turned
-
-
-def _dense(groups: Groups, name: str, axes: str) -> bool:
-    """Whether neighbours along the innermost axis of those kept or reduced lie side by side."""
-    layout, joint = groups.arrays[name], groups.kept if axes == "kept" else groups.reduced
-    assert isinstance(layout, ArrayLayout)
-    return joint.strides[name][-1] == layout.dtype.itemsize
-
-
-class Strips(NamedTuple):
-    """How strips are cut into pieces and units, of so many steps and bytes, and how many units fit a block."""
-
-    cut: Cut
-    piece: int
-    stages: int
-    columns: int
-    steps: int
-    unit_bytes: int
-    stage_bytes: int
-
-    @property
-    def pieces(self) -> int:
-        """Of a strip."""
-        return math.ceil(self.cut.units / self.piece)
-
-
 def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch where the input or the output is dense along the groups, and the other across them; None where there
     is no such launch, or something else is faster."""
@@ -161,7 +90,7 @@ def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProper
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch for groups that lie side by side; None where the GPU cannot hold a strip, or two steps are faster."""
     access = Access.of(groups)
-    strips = _strips_of(groups, access, device) if access else None
+    strips = strips_of(groups, access, device) if access else None
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None
     if not access.is_turned and _stays_in_cache(groups, device):
@@ -177,7 +106,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         stages=strips.stages,
         held=held,
         loaders=_loaders(groups, access, strips),
-        adders=max(_ADDERS, strips.columns // LANES),
+        adders=max(ADDERS, strips.columns // LANES),
         folders=_FOLDERS,
         awaiters=_AWAITERS,
         normalizers=_NORMALIZERS_OF_HALVES if _are_much_work(groups, access, strips) else _NORMALIZERS,
@@ -199,12 +128,12 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "VECTOR": vector,
         "UNIT_PARTS": _PARTS_OF_UNIT if in_parts else 1,
         "STEPS": strips.steps,
-        "EVEN_ROWS": _even_rows(groups, strips.steps),
+        "EVEN_ROWS": even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < teams <= strips.cut.across,
         "COPY_BYTES": access.copy_bytes,
         "AMONG": strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access),
         "SHIFTED": access.shifted,
-        "ROW_SHIFT": _row_shift(groups, access),
+        "ROW_SHIFT": row_shift(groups, access),
         "INPUT_TURNED": access.input_turned,
         "OUTPUT_TURNED": access.output_turned,
         "FOLDED_COLUMNS": folded,
@@ -239,13 +168,13 @@ def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
 
 
 def _are_wide(groups: Groups, strips: Strips) -> bool:
-    return strips.columns * groups.source.dtype.itemsize == _WIDE_STRIP_BYTES
+    return strips.columns * groups.source.dtype.itemsize == WIDE_STRIP_BYTES
 
 
 def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
     """Whether the columns of a strip are halves that ask for more normalizers."""
     size = groups.source.dtype.itemsize
-    wide = strips.columns * size == _STRIP_BYTES[0] and not access.input_turned
+    wide = strips.columns * size == STRIP_BYTES[0] and not access.input_turned
     return size == 2 and not (access.output_turned or (wide and _share_operands(groups)))
 
 
@@ -277,86 +206,6 @@ def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperti
     return _HELD if access.is_turned else _HELD_OF_ROWS
 
 
-def _row_shift(groups: Groups, access: Access) -> int:
-    """By how much more than the one before a row begins behind a multiple of a vector."""
-    return groups.reduced.strides["input"][-1] % VECTOR_BYTES if access.shifted else 0
-
-
-def _even_rows(groups: Groups, steps: int) -> bool:
-    """Whether the steps of every unit lie at one stride."""
-    return len(groups.reduced.sizes) == 1 or groups.reduced.sizes[-1] % steps == 0
-
-
 def _begin_amid_neighbourhoods(groups: Groups, access: Access) -> bool:
     strides = (*groups.kept.strides["input"][:-1], *groups.reduced.strides["input"])
-    return access == Access(VECTOR_BYTES) and any(stride % _NEIGHBOURHOOD for stride in strides)
-
-
-def _strips_of(groups: Groups, access: Access, device: DeviceProperties) -> Strips | None:
-    """None where the GPU cannot hold a strip."""
-    size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
-    columns = next((nbytes // size for nbytes in _STRIP_BYTES if nbytes <= inner * size), 0)
-    if columns < LANES:
-        return None
-    if access.is_turned:
-        return _cut_strips(groups, access, columns, _LARGE_UNIT_BYTES, device)
-    wide = _wide_strips(groups, access, columns, device)
-    if wide:
-        return wide
-    small = _cut_strips(groups, access, columns, _UNIT_BYTES, device)
-    if size != 2:
-        return small
-    strips = _cut_strips(groups, access, columns, _LARGE_UNIT_BYTES, device)
-    if strips and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
-        return small or strips
-    return strips
-
-
-def _wide_strips(groups: Groups, access: Access, columns: int, device: DeviceProperties) -> Strips | None:
-    """None where strips of so many columns are better: of rows that are hardly wider, where two pieces would be more
-    than a ring, and where blocks would have two of a strip; (20000, 2047) floats take an H100 173 us so, and 183."""
-    size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
-    more = _WIDE_STRIP_BYTES // size
-    shared = access.shifted and not groups.rows_begin_with_sectors("output")
-    if not shared or size != 4 or _widened(inner, more) > _MOST_WIDENED * _widened(inner, columns):
-        return None
-    wide = _cut_strips(groups, access, more, _UNIT_BYTES, device)
-    return wide if wide and 2 * wide.piece <= wide.stages and wide.pieces <= device.multiprocessors else None
-
-
-def _widened(inner: int, columns: int) -> int:
-    """The columns of whole strips."""
-    return math.ceil(inner / columns) * columns
-
-
-def _cut_strips(
-    groups: Groups, access: Access, columns: int, unit_bytes: int, device: DeviceProperties
-) -> Strips | None:
-    inner, steps = groups.kept.sizes[-1], unit_bytes // (columns * groups.source.dtype.itemsize)
-    if (access.shifted or access.input_turned) and not _even_rows(groups, steps):
-        return None
-    stage_bytes = _stage_bytes(groups, access, columns, steps)
-    normal_bytes = 4 * groups.normal_words
-    known_bytes = _KNOWN_PIECES * (GATES_BYTES + columns * normal_bytes)
-    stages = stages_of(device, stage_bytes + GATES_BYTES + normal_bytes, known_bytes + _shares_bytes(columns))
-    across = math.ceil(inner / columns)
-    cut = Cut(groups.count // inner * across, math.ceil(groups.length / steps), inner, across, _DEALT)
-    least = _LEAST_PIECE_BYTES // unit_bytes
-    piece = piece_of(cut, least, int(stages * _MOST_OF_RING), least, device)
-    return Strips(cut, piece, stages, columns, steps, unit_bytes, stage_bytes) if piece else None
-
-
-def _shares_bytes(columns: int) -> int:
-    """kernels/normalization_strips.cu: Shares. Twice a sum for each lane of the adders that are in no first team."""
-    return 2 * SUMS_BYTES * max(_ADDERS * LANES - columns, 0)
-
-
-def _stage_bytes(groups: Groups, access: Access, columns: int, steps: int) -> int:
-    """kernels/normalization_strips.cuh: STAGE_BYTES."""
-    size, vector = groups.source.dtype.itemsize, columns // LANES
-    if access.input_turned:
-        return vector * (LANES * (steps * size + VECTOR_BYTES) + 128 // vector)
-    if access.shifted:
-        pitch = columns * size + VECTOR_BYTES + _row_shift(groups, access)
-        return (steps * pitch + 2 * VECTOR_BYTES - 1) // VECTOR_BYTES * VECTOR_BYTES
-    return steps * columns * size
+    return access.is_plain and any(stride % _NEIGHBOURHOOD for stride in strides)
