@@ -234,12 +234,11 @@ __device__ float power_of_two(double x) {
 }
 
 // 1 / sqrt(x) to 34 bits, from 2^-1000 to 2^1000: three steps of Newton's from half the exponent [1]. Unlike the
-// approximations of the hardware these are the same on all GPUs, and with a tenth of the instructions of sqrt and 1 /
-// x.
+// approximations of the hardware these are the same on all GPUs, and with a tenth of the instructions of a root and a
+// division.
 //
 // [1] C. Lomont, Fast inverse square root, 2003; the constant for double is from M. Robertson, A brief history of
-// InvSqrt,
-//     2012.
+//     InvSqrt, 2012.
 __device__ double reciprocal_root(double x) {
     double y = bits_as_double(0x5fe6eb50c7b537a9ull - (double_as_bits(x) >> 1));
     const double minus_half = -0.5 * x;

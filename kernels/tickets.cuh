@@ -238,9 +238,11 @@ __device__ inline unsigned begin_launch(Word* control, Index most_turns) {
     __shared__ unsigned epoch;
     if (threadIdx.x == 0) {
         const Word first = atomicAdd(control, Word(1));
-        const unsigned launches = static_cast<unsigned>(first >> 32), turns = static_cast<unsigned>(most_turns);
-        const unsigned last = launches >= NO_EPOCH - 2 * turns ? 0 : launches + turns;
-        if (static_cast<unsigned>(first) == gridDim.x - 1) store_relaxed(control, static_cast<Word>(last) << 32);
+        const unsigned before = static_cast<unsigned>(first >> 32), turns = static_cast<unsigned>(most_turns);
+        const unsigned launches = before >= NO_EPOCH - turns ? 0 : before;  // so that no turn's epoch is NO_EPOCH
+        if (static_cast<unsigned>(first) == gridDim.x - 1) {
+            store_relaxed(control, static_cast<Word>(launches + turns) << 32);
+        }
         epoch = launches + 1;
     }
     __syncthreads();

@@ -1219,4 +1219,8 @@ CALLS += [
     if call.name in SHARING_SCRATCH
 ]
 
+# A launch of several epochs, as slots come round.
+MANY_STRIPS = normalization("slots that come round", (1100, 1056), np.float64, (0,), device=RING_OF_STRIPS_GPU)
+CALLS.append(replace(MANY_STRIPS, name="slots that come round as epochs start again", last_epochs=True))
+
 CASES: dict[str, Case] = {case.name: case for case in [*CALLS, *PATTERNS]}
