@@ -12,6 +12,9 @@ from cudml.backend import Backend, backend_of, remember, repeated
 from cudml.memory import Layout, check_is_array, check_output, check_same_device
 from cudml.plan.spec import Modulus
 
+#: Integers of more are told by their length in an error.
+_MOST_BITS_SHOWN = 64
+
 
 def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     """The remainder of `x1` divided by `x2` with the quotient truncated: it has the sign of `x1`, as in C.
@@ -107,8 +110,9 @@ def _as_scalar(number: Any, dtype: np.dtype, argument: str) -> np.generic:
             return dtype.type(float(number) if kind_of(dtype) == "f" else number)
         except OverflowError:
             bits = number.bit_length()
+            what = str(number) if bits <= _MOST_BITS_SHOWN else f"an integer of {bits} bits"
             raise OverflowError(
-                f"{argument} is an integer of {bits} bits, which {dtype} cannot hold; pass a dtype that can, or a float"
+                f"{argument} is {what}, which {dtype} cannot hold; pass a dtype that can, or a float"
             ) from None
 
 
@@ -128,10 +132,12 @@ def _check_output(target: Any, shape: tuple[int, ...], value_dtype: np.dtype) ->
 
 
 def _broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(first, second)
-    except ValueError:
-        raise ValueError(f"x1 has shape {first} and x2 {second}, which do not broadcast together") from None
+    """np.broadcast_shapes ends at 32 dimensions, arrays do at 64."""
+    dimensions = max(len(first), len(second))
+    shapes = [((1,) * (dimensions - len(shape)) + shape) for shape in (first, second)]
+    if any(a != b and 1 not in (a, b) for a, b in zip(*shapes, strict=True)):
+        raise ValueError(f"x1 has shape {first} and x2 {second}, which do not broadcast together")
+    return tuple(b if a == 1 else a for a, b in zip(*shapes, strict=True))
 
 
 def _kept_apart(backend: Backend, output: Layout, operand: Any) -> Any:

@@ -54,7 +54,7 @@ def as_offsets(backend: Backend, offsets: Any, a: Any) -> Any:
     """`offsets` as an array of `backend`, where `a` is, after the check that they cut its elements into segments."""
     length = a.shape[0]
     if is_on_host(offsets):
-        host = np.asarray(offsets)
+        host = _host_array(offsets, length)
         _check_form(host)
         check_offsets(host, length)
         return backend.asarray(host.astype(np.int64, copy=False), a)
@@ -68,6 +68,17 @@ def as_offsets(backend: Backend, offsets: Any, a: Any) -> Any:
             check_offsets(read_back, length)
             _CHECKED.add(offsets, length)
     return array
+
+
+def _host_array(offsets: Any, length: int) -> np.ndarray:
+    """NumPy makes floats of a list with signed and unsigned 64-bit integers, and objects of one with larger ones."""
+    host = np.asarray(offsets)
+    is_list = isinstance(offsets, (list, tuple)) and host.ndim == 1 and host.size > 0
+    if not is_list or not all(isinstance(entry, (int, np.integer)) and type(entry) is not bool for entry in offsets):
+        return host
+    entries = [int(entry) for entry in offsets]
+    check_offsets(np.array(entries, object), length)
+    return np.array(entries, np.int64)
 
 
 def _check_form(offsets: Any) -> None:

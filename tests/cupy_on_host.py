@@ -121,8 +121,8 @@ class CupyOnHost:
         monkeypatch.setitem(cudml.backend._BACKENDS, cupy.ndarray, self.backend)
         monkeypatch.setitem(cudml.backend._REPEATING, cupy.ndarray, self.backend)
 
-    def _function(self, module: tuple[str, Any, str], step: Any) -> Function:
-        source, constants, _ = module
+    def _function(self, module: tuple[str, Any, str, int], step: Any) -> Function:
+        source, constants, *_ = module
         return Function(self, compiled_kernel(sources.kernels_folder() / source, constants, step.kernel, False))
 
     def _empty_in_order(self, shape: Any, dtype: Any, like: Any, order: Any = None) -> cupy.ndarray:

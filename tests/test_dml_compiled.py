@@ -42,6 +42,9 @@ class RecordingBackend:
     def empty(self, shape, dtype, like):
         return np.empty(shape, dtype).view(Recorded)
 
+    def copy(self, array):
+        return array.copy()
+
     def run(self, spec, arrays):
         self.calls.append((spec, dict(arrays)))
 
@@ -138,6 +141,38 @@ def test_specs_of_the_older_normalization(cross_channel, axes):
 
 def test_spec_of_modulus():
     assert modulus()._spec == Modulus(FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("activation", "expected"),
+    [
+        (dml.ActivationShrinkOperatorDesc(bias=0, threshold=0.1), [0, 0]),
+        (dml.ActivationThresholdedReluOperatorDesc(alpha=0.1), [0, 0]),
+        (dml.ActivationLinearOperatorDesc(alpha=1e39, beta=0), [np.inf, -np.inf]),
+    ],
+)
+def test_parameters_of_activations_are_floats(activation, expected):
+    """0.1 is less than the nearest float to it, which is no more than itself."""
+    tensors = {name: tensor((2,)) for name in ("input_tensor", "output_tensor")}
+    operator = compiled(
+        dml.MeanVarianceNormalization1OperatorDesc(
+            **tensors, axes=(0,), normalize_variance=False, fused_activation=activation
+        )
+    )
+    out = np.empty(2, np.float32)
+    operator(np.array([0.1, -0.1], np.float32), None, None, out)
+    np.testing.assert_array_equal(out, np.array(expected, np.float32))
+
+
+def test_a_fused_activation_is_an_activation():
+    with pytest.raises(TypeError, match=r"ActivationReluOperatorDesc\(\)"):
+        dml.MeanVarianceNormalization1OperatorDesc(
+            input_tensor=tensor(),
+            output_tensor=tensor(),
+            axes=(0,),
+            normalize_variance=True,
+            fused_activation="relu",
+        )
 
 
 def test_an_activation_is_no_operator_by_itself():

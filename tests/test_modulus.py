@@ -300,6 +300,12 @@ def test_broadcasting(xp, first, second):
     assert_same_bits(xp.to_numpy(result), np.asarray(np.fmod(x1, x2)))
 
 
+def test_as_many_dimensions_as_arrays_have(xp):
+    shape = (1,) * 37 + (2, 3)
+    x1 = np.arange(6, dtype=np.int32).reshape(shape)
+    assert_same_bits(xp.to_numpy(fmod(xp.asarray(x1), xp.asarray(x1[..., :1, :] + 2))), np.fmod(x1, x1[..., :1, :] + 2))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float64])
 def test_blocks_of_large_arrays(xp, dtype, monkeypatch):
     monkeypatch.setattr(planning, "LEAST_LARGE", 1)

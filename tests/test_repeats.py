@@ -246,6 +246,19 @@ def test_zeros_of_both_signs_and_types_of_numbers_are_other_calls(host):
         assert np.isnan(host.to_numpy(found)).all()
 
 
+def test_neighbours_that_print_alike_are_other_calls(host):
+    numbers = [np.float32(64.00006), np.nextafter(np.float32(64.00006), np.float32(0))]
+    with np.printoptions(legacy="1.13"):
+        for number in numbers:
+            cudml.fmod(host.asarray(X), number)
+            assert launched(host) == FULL
+
+
+def test_an_integer_too_long_to_print_is_refused_as_on_the_host(host):
+    with pytest.raises(OverflowError, match="x2"):
+        cudml.fmod(host.asarray(X), 10**5000)
+
+
 def test_zeros_of_both_signs_are_other_parameters_of_activations(host):
     for alpha in (-0.0, 0.0):
         options = {"axes": 1, "activation": Activation("leaky_relu", (alpha,))}

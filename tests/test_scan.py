@@ -713,6 +713,16 @@ def test_offsets_dtypes_on_host_and_device(xp, offsets_dtype):
     assert xp.to_numpy(segmented_cumsum(xp.asarray(values), [0, 4, 4, 9])).tolist() == [1, 3, 6, 10, 5, 11, 18, 26, 35]
 
 
+def test_lists_of_signed_and_unsigned_offsets(xp):
+    values = xp.asarray(np.array([1, 2, 3]))
+    assert xp.to_numpy(segmented_cumsum(values, [0, np.uint64(1), np.int8(3)])).tolist() == [1, 2, 5]
+    for offsets in ([0, 2**63, 3], [0, 2**70]):
+        with pytest.raises(ValueError, match=r"offsets\[1\] is \d+, past the end of a"):
+            segmented_cumsum(values, offsets)
+    with pytest.raises(ValueError, match=r"offsets\[0\]"):
+        segmented_cumsum(values, [-(2**70), 3])
+
+
 def test_nan_stays_in_its_segment(xp):
     values = np.ones(10_000, np.float32)
     values[2500], values[7500] = np.nan, np.inf

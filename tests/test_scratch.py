@@ -113,3 +113,21 @@ def test_an_eager_call_that_needs_more_makes_a_larger_spare(scratch):
     scratch.for_stream(7, 1)
     scratch.for_stream(7, 1 << 20)
     assert scratch._spare.nbytes >= 1 << 20
+
+
+def test_a_thread_inherits_nothing_from_one_that_has_ended(scratch):
+    found = []
+    for _ in range(3):
+        thread = threading.Thread(target=lambda: found.append(scratch.for_stream(2, 1).address))
+        thread.start()
+        thread.join()
+    assert len(set(found)) == 3
+
+
+def test_a_call_needs_no_memory_for_captures(made):
+    def fails(nbytes: int) -> Piece:
+        raise MemoryError
+
+    scratch = DeviceScratch(lambda nbytes: Piece(object(), 512, nbytes), fails)
+    assert scratch.for_stream(7, 100).address == 512
+    assert scratch.for_capture(7, 1, 100).address == 512

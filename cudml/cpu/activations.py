@@ -82,7 +82,7 @@ def softsign(x: np.ndarray) -> np.ndarray:
 
 
 def thresholded_relu(x: np.ndarray, alpha: float) -> np.ndarray:
-    return np.where(x <= alpha, 0.0, x)
+    return np.where((x > alpha) | np.isnan(x), x, 0.0)
 
 
 _FORMULAS: dict[str, Callable[..., np.ndarray]] = {

@@ -48,12 +48,13 @@ def steps_of(plan: Plan, device: int) -> tuple[Step, ...]:
 
 
 def _steps_of_part(part: Plan, device: int) -> Iterator[Step]:
-    module = _module(part.source, part.constants, architecture_of(device))
+    module = _module(part.source, part.constants, architecture_of(device), device)
     return (Step(step, _function(module, step), Binding(step)) for step in part.launches)
 
 
 @cache
-def _module(source: str, constants: tuple[tuple[str, str], ...], architecture: str) -> cupy.RawModule:
+def _module(source: str, constants: tuple[tuple[str, str], ...], architecture: str, device: int) -> cupy.RawModule:
+    """For each device, as that reads the file when it loads the first kernel, and the file may be gone by then."""
     return cupy.RawModule(path=str(cubin_path(source, constants, architecture)))
 
 

@@ -108,8 +108,12 @@ def _form(value: Any) -> Hashable:
         return value.shape, value.strides, value.dtype, data.ptr % VECTOR_BYTES, data.device_id
     if value is None:
         return None
-    if type(value) in (bool, int, float) or isinstance(value, np.generic):
-        return type(value), repr(value)  # 1, True and 1.0 are equal, and so are zeros of both signs
+    if type(value) in (bool, int):
+        return type(value), value  # 1, True and 1.0 are equal
+    if type(value) is float:
+        return float, repr(value)  # and so are zeros of both signs
+    if isinstance(value, np.generic):
+        return type(value), value.dtype, value.tobytes()  # whatever NumPy is told to print of it
     raise TypeError(type(value))
 
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import suppress
+from itertools import count
 from typing import Any, NamedTuple
 
 _PER_THREAD_STREAM = 2
@@ -80,11 +82,24 @@ class DeviceScratch:
     def _make_spare(self, nbytes: int) -> None:
         with self._lock:
             if self._spare is None or self._spare.nbytes < nbytes:
-                self._spare = self._finished_zeros(_grown(self._spare, nbytes))
+                with suppress(Exception):  # no memory, say: the call needs none of it, and captures do without
+                    self._spare = self._finished_zeros(_grown(self._spare, nbytes))
+
+
+class _OfThread(threading.local):
+    """A number that no other thread ever has, unlike its identifier, which comes back after its end."""
+
+    _numbers = count()
+
+    def __init__(self) -> None:
+        self.number = next(self._numbers)
+
+
+_of_thread = _OfThread()
 
 
 def _key(stream: int) -> Hashable:
-    return (stream, threading.get_ident()) if stream == _PER_THREAD_STREAM else stream
+    return (stream, _of_thread.number) if stream == _PER_THREAD_STREAM else stream
 
 
 def _grown(piece: Piece | None, nbytes: int) -> int:

@@ -123,7 +123,7 @@ class CompiledOperator:
         operands = {field: backend.asarray(value) for field, value in bound.items()}
         for field, array in operands.items():
             self._present[field].check(array)
-        self._owned = {field: array.copy() for field, array in operands.items()}
+        self._owned = {field: backend.copy(array) for field, array in operands.items()}
 
     def _bind(self, arrays: tuple[Any, ...]) -> dict[str, Any]:
         """The arrays of the call by field."""

@@ -111,10 +111,12 @@ def member_of(enum: type[IntEnum | IntFlag], example: str) -> Conversion:
     return convert
 
 
-def instance_of(cls: type) -> Conversion:
+def instance_of(cls: type, what: str = "") -> Conversion:
+    """Takes an instance of `cls`, which an error calls `what`."""
+
     def convert(name: str, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        raise TypeError(f"{name} is {shown(value)}; it must be a {cls.__name__}")
+        raise TypeError(f"{name} is {shown(value)}; it must be {what or 'a ' + cls.__name__}")
 
     return convert

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from cudml.dml.activations import ActivationDesc
 from cudml.dml.enums import AxisDirection
 from cudml.dml.fields import OperatorDesc
@@ -17,6 +19,7 @@ from cudml.dml.operators import (
     MeanVarianceNormalization1OperatorDesc,
     MeanVarianceNormalizationOperatorDesc,
 )
+from cudml.plan.activation import Activation
 from cudml.plan.spec import Modulus, Normalization, Operation, Scan, Spec
 
 
@@ -56,13 +59,20 @@ def _lower_scan(
     return Lowered(spec, {"input_tensor": "input", "output_tensor": "output"})
 
 
+def _lower_activation(desc: ActivationDesc) -> Activation:
+    """Parameters are FLOATs: x > alpha is asked of alpha in that precision."""
+    activation = desc.activation
+    with np.errstate(over="ignore"):
+        return activation._replace(parameters=tuple(float(np.float32(number)) for number in activation.parameters))
+
+
 def _lower_normalization(desc: MeanVarianceNormalization1OperatorDesc) -> Lowered:
     activation = desc.fused_activation
     spec = Normalization(
         axes=tuple(sorted(desc.axes)),
         normalize_variance=desc.normalize_variance,
         epsilon=desc.epsilon,
-        activation=activation.activation if isinstance(activation, ActivationDesc) else None,
+        activation=_lower_activation(activation) if isinstance(activation, ActivationDesc) else None,
     )
     arrays = {"input_tensor": "input", "scale_tensor": "scale", "bias_tensor": "bias", "output_tensor": "output"}
     return Lowered(spec, arrays)

@@ -25,7 +25,8 @@ from cudml.dml.tensor import BufferTensorDesc
 
 _TENSOR = taken_as(instance_of(BufferTensorDesc))
 _OPTIONAL_TENSOR = taken_as(optional(instance_of(BufferTensorDesc)))
-_OPTIONAL_OPERATOR = taken_as(optional(instance_of(OperatorDesc)))
+_ACTIVATION = "None or the desc of an activation, for example ActivationReluOperatorDesc()"
+_OPTIONAL_OPERATOR = taken_as(optional(instance_of(OperatorDesc, _ACTIVATION)))
 _DIRECTION = taken_as(member_of(AxisDirection, "AxisDirection.INCREASING"))
 
 
