@@ -326,7 +326,7 @@ MUTANTS = [
     Mutant("sums of an earlier turn", "normalization_ring.cuh", "stream of more groups than slots", ALL,
            "epoch[- + static_cast<unsigned>(turn)-]}"),
     Mutant("epochs that the next launch has again", "tickets.cuh", "stream of more groups than slots", ALL,
-           "? 0 : launches + [-turns-]{+1+};"),
+           "static_cast<Word>(launches + [-turns-]{+1+}) << 32"),
     Mutant("pieces of a column folded twice", "normalization_strips.cu", "strips of doubles", ALL,
            "lane / FOLDED_COLUMNS[- * FOLDED_PIECES-]"),
     Mutant("one piece of a column too few folded", "normalization_strips.cu", "strips", ALL,

@@ -14,7 +14,7 @@ import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
-from race_cases import CALLS, CASES, CLUSTERS, LIBRARY, SHARED_BUNDLES, TILED_BUNDLES, Call, Case
+from race_cases import CALLS, CASES, CLUSTERS, EPOCHS_RUN_OUT, LIBRARY, SHARED_BUNDLES, TILED_BUNDLES, Call, Case
 
 from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
@@ -39,6 +39,11 @@ def schedules_of(request: pytest.FixtureRequest) -> list[Schedule]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_race_and_right_values_under_every_schedule(case: Case, request: pytest.FixtureRequest):
     case.run(schedules_of(request), checking=True)
+
+
+def test_no_epoch_is_taken_for_a_value():
+    """Whatever the schedule, so one is enough."""
+    EPOCHS_RUN_OUT.run(schedules(1), checking=False)
 
 
 class PlansOnly(EmulatedBackend):
