@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 _NEWEST_EXTRA = 13  # later drivers run what was built for CUDA 13
 _OLDEST_EXTRA = 12
-_CAPTURE_ACTIVE = 1
+_CAPTURE_ACTIVE, _CAPTURE_RELAXED = 1, 2
 
 
 def _library() -> ctypes.CDLL | None:
@@ -47,6 +50,29 @@ def capture_number(stream: int) -> int | None:
     return number.value if status.value == _CAPTURE_ACTIVE else None
 
 
+@contextmanager
+def relaxed_capture() -> Iterator[None]:
+    """A context in which this thread may allocate memory, and wait for other streams, whatever the mode of a capture.
+
+    In most modes either would end the capture with an error.
+    """
+    exchange, mode = function("cuThreadExchangeStreamCaptureMode", 1), ctypes.c_int(_CAPTURE_RELAXED)
+    exchange(ctypes.addressof(mode))
+    try:
+        yield
+    finally:
+        exchange(ctypes.addressof(mode))
+
+
+def stream_number(stream: int) -> int | None:
+    """The number of a stream, which no other ever has in the process, unlike its handle; None if the thread has no
+    context yet."""
+    number = ctypes.c_uint64()
+    failed = function("cuStreamGetId", 2)(stream, ctypes.addressof(number))
+    return None if failed else number.value
+
+
+@cache
 def function(name: str, pointers: int) -> Any:
     """The driver's function of that name, which takes so many pointers, to be called with addresses."""
     found = getattr(_library(), name)

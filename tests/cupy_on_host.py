@@ -25,7 +25,7 @@ from cupy.cuda import MemoryPointer, UnownedMemory, driver
 import cudml.backend
 from cudml import memory
 from cudml.cuda import backend as cuda_backend
-from cudml.cuda import early, launcher, repeats, sources
+from cudml.cuda import early, launcher, repeats, sources, temporary
 from cudml.cuda.scratch import DeviceScratch, Piece
 from cudml.dml import binding
 from cudml.plan.device import H200
@@ -101,8 +101,9 @@ class CupyOnHost:
             (cuda_backend, {"get_device_id": lambda: self.device, "properties_of": lambda device: H200}),
             (launcher, {"architecture_of": lambda device: "sm_90", "_module": lambda *names: names}),
             (launcher, {"fill_cache": lambda kernels: 0}),
-            (launcher, {"_function": self._function, "steps_of": steps_of, "_scratch_of": lambda device: pieces}),
-            (launcher, {"is_capturing": lambda stream: False, "kept_for_replays": lambda array: array}),
+            (launcher, {"_function": self._function, "steps_of": steps_of}),
+            (temporary, {"_scratch_of": lambda device: pieces, "is_capturing": lambda stream: False}),
+            (temporary._STREAMS, {"name": lambda stream: stream.ptr}),
             (repeats, {"get_device_id": lambda: self.device, "get_current_stream": lambda device: stream}),
             (repeats, {"steps_of": steps_of, "alloc": self._alloc, "_launch_kernel": self._launch_kernel}),
             (repeats, {"_launch_cooperative_kernel": self._launch_cooperative_kernel}),
@@ -112,7 +113,7 @@ class CupyOnHost:
             (binding, {"shares_its_memory": lambda value: hasattr(value, "dtype")}),
             (memory.Layout, {"of": lambda array: _layout(array) or layout_of(array)}),
             (cupy, {"empty": self.empty}),
-            (cupy.cuda, {"get_current_stream": lambda: stream}),
+            (cupy.cuda, {"get_current_stream": lambda: stream, "alloc": self._alloc}),
             (self.backend, {"empty": self._empty_in_order, "copy": lambda a: self.asarray(self.to_numpy(a))}),
             (self.backend, {"to_host": self.to_numpy}),
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
@@ -143,6 +144,33 @@ def test_only_an_active_capture_has_a_number(monkeypatch: pytest.MonkeyPatch, co
 def test_a_capture_without_a_number(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
     monkeypatch.setattr(driver, "_library", lambda: library)
     assert driver.capture_number(512) is None
+
+
+def test_allocating_puts_the_mode_of_captures_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = [0]
+
+    def exchange(address: int) -> int:
+        mode = ctypes.c_int.from_address(address)
+        modes.append(mode.value)
+        mode.value = modes[-2]
+        return 0
+
+    monkeypatch.setattr(driver, "function", lambda name, pointers: exchange)
+    with driver.relaxed_capture():
+        assert modes == [0, 2]
+    with suppress(MemoryError), driver.relaxed_capture():
+        raise MemoryError
+    assert modes == [0, 2, 0, 2, 0]
+
+
+def test_streams_have_the_numbers_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get_id(stream: int, address: int) -> int:
+        ctypes.c_uint64.from_address(address).value = 2**40 + stream
+        return stream
+
+    monkeypatch.setattr(driver, "function", lambda name, pointers: get_id)
+    assert driver.stream_number(0) == 2**40
+    assert driver.stream_number(201) is None
 
 
 def _pretend_driver(monkeypatch: pytest.MonkeyPatch, version: tuple[int, int] | None, gpus: int) -> None:

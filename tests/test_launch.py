@@ -48,11 +48,9 @@ def run(xp: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Launches a plan, with scratch that the library's plans have no part in."""
     if xp.name == "emulated":
         return EmulatedBackend(schedules=[Schedule("random", 1)]).launch
-    from cudml.cuda import launcher
-    from cudml.cuda.scratch import DeviceScratch
+    from cudml.cuda import launcher, temporary
 
-    scratch_of = cache(lambda device: DeviceScratch(launcher._zeros, launcher._finished_zeros))
-    monkeypatch.setattr(launcher, "_scratch_of", scratch_of)
+    monkeypatch.setattr(temporary, "_scratch_of", cache(temporary._scratch_of.__wrapped__))
     return lambda plan, arrays: launcher.launch(plan, arrays, 0)
 
 
@@ -149,10 +147,10 @@ def gpu_counts(xp: Any) -> Any:
 
 @pytest.fixture
 def scratch(run: Any) -> Any:
-    from cudml.cuda import launcher
+    from cudml.cuda import launcher, temporary
 
     launcher.steps_of(tickets(), 0)  # loads the kernel, which is not what is captured
-    return launcher._scratch_of(0)
+    return temporary._scratch_of(0)
 
 
 @pytest.fixture
@@ -216,31 +214,115 @@ def test_threads_share_a_stream_and_its_growing_scratch(xp, run, streams):
 
 
 @on_gpu
-@pytest.mark.parametrize("warm", [True, False], ids=["after an eager call", "without one before"])
-def test_replays_run_beside_eager_calls_and_other_graphs(xp, run, scratch, streams, warm):
+def test_a_stream_is_held_until_its_work_is_done(xp, run, scratch):
+    """Without it the next stream would have its handle, and its scratch, while its blocks still draw tickets."""
+    import cupy
+
+    counts = [gpu_counts(xp) for _ in range(40)]
+    for own in counts:
+        with cupy.cuda.Stream(non_blocking=True):
+            run(tickets(), {"counts": own, "rounds": LONG})
+    cupy.cuda.Device().synchronize()
+    assert [xp.to_numpy(own).tolist() for own in counts] == [counted(1)] * len(counts)
+
+
+@on_gpu
+def test_nobody_gets_a_workspace_that_work_of_a_lost_stream_uses(xp, run, scratch):
+    import cupy
+
+    from cudml.cuda.temporary import workspace_and_scratch
+
+    counts, addresses = gpu_counts(xp), set()
+    for _ in range(10):
+        with cupy.cuda.Stream(non_blocking=True):
+            workspace, _ = workspace_and_scratch(1 << 20, 0, 0)
+            run(tickets(), {"counts": counts, "rounds": np.int32(5000)})
+        addresses.add(workspace.address)
+        del workspace
+    assert len(addresses) == 10
+
+
+@on_gpu
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["global", "of the thread", "relaxed"])
+def test_a_captured_call_has_a_workspace_of_its_own(xp, streams, mode):
+    """What eager calls gave back to the pool may still be in use when a replay begins on another stream."""
+    from cudml.cuda.temporary import workspace_and_scratch
+
+    addresses = []
+    with streams[0] as stream:
+        for _ in range(2):
+            eager, _ = workspace_and_scratch(1 << 20, 0, 0)
+            addresses.append(eager.address)
+            del eager
+            stream.begin_capture(mode)
+            addresses += [workspace_and_scratch(1 << 20, 0, 0)[0].address for _ in range(2)]
+            stream.end_capture()
+    first, *captured = addresses
+    assert captured.pop(2) == first, "eager calls share what the pool has"
+    assert len({first, *captured}) == 5
+
+
+@on_gpu
+def test_streams_that_cupy_does_not_own_are_told_apart(xp, run, scratch):
+    """Their handles come back too, and nothing of ours holds them."""
+    import cupy
+
+    counts = [gpu_counts(xp) for _ in range(40)]
+    for own in counts:
+        owner = cupy.cuda.Stream(non_blocking=True)
+        with cupy.cuda.ExternalStream(owner.ptr):
+            run(tickets(), {"counts": own, "rounds": LONG})
+        del owner
+    cupy.cuda.Device().synchronize()
+    assert [xp.to_numpy(own).tolist() for own in counts] == [counted(1)] * len(counts)
+    assert len(scratch._of_stream) == len(counts)
+
+
+@on_gpu
+def test_threads_have_default_streams_of_their_own(xp, run, scratch):
+    import cupy
+
+    counts, both = [gpu_counts(xp) for _ in range(4)], threading.Barrier(4, timeout=60)
+
+    def work(own: Any) -> None:
+        with cupy.cuda.Device(0), cupy.cuda.Stream.ptds as stream:
+            both.wait()
+            for _ in range(50):
+                run(tickets(), {"counts": own, "rounds": LONG})
+            stream.synchronize()
+            both.wait()  # the streams of threads that ended may come back
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in counts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [xp.to_numpy(own).tolist() for own in counts] == [counted(50)] * len(counts)
+    assert len(scratch._of_stream) == len(counts)
+
+
+@on_gpu
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["global", "of the thread", "relaxed"])
+def test_replays_run_beside_eager_calls_and_other_graphs(xp, run, scratch, streams, mode):
     counts = [gpu_counts(xp) for _ in range(3)]
     capturing, replaying, replaying_too = streams
     graphs = []
     with capturing:
         for own in counts[1:]:
-            if warm:
-                run(tickets(), {"counts": counts[0], "rounds": LONG})
-            capturing.begin_capture()
+            capturing.begin_capture(mode)
             for _ in range(3):
                 run(tickets(), {"counts": own, "rounds": LONG})
             graphs.append(capturing.end_capture())
-        capturing.synchronize()
         for _ in range(50):
             graphs[0].launch(replaying)
             graphs[1].launch(replaying_too)
             run(tickets(), {"counts": counts[0], "rounds": LONG})
     for stream in streams:
         stream.synchronize()
-    eager = 50 + (len(graphs) if warm else 0)
-    assert [xp.to_numpy(own).tolist() for own in counts] == [counted(eager), counted(150), counted(150)]
-    assert len(scratch._kept) == len(graphs), "calls captured one after the other share a piece"
-    addresses = {piece.address for piece in (*scratch._kept, *scratch._of_stream.values())}
-    assert len(addresses) == len(graphs) + 1
+    assert [xp.to_numpy(own).tolist() for own in counts] == [counted(50), counted(150), counted(150)]
+    assert len(scratch._of_capture) == len(graphs), "calls captured one after the other share a piece"
+    pieces = (*scratch._of_capture.values(), *scratch._of_stream.values())
+    assert len({piece.address for piece in pieces}) == len(graphs) + 1
 
 
 @on_gpu
@@ -256,21 +338,6 @@ def test_the_driver_numbers_captures(scratch, streams):
             stream.end_capture()
     assert numbers[0] == numbers[1] != numbers[2] == numbers[3]
     assert None not in numbers
-
-
-@on_gpu
-def test_a_capture_takes_the_spare_and_the_next_eager_call_makes_another(xp, run, scratch, streams):
-    arrays = {"counts": gpu_counts(xp), "rounds": np.int32(0)}
-    with streams[0] as stream:
-        run(tickets(), arrays)
-        spare = scratch._spare
-        stream.begin_capture()
-        run(tickets(), arrays)
-        stream.end_capture()
-        assert [piece.address for piece in scratch._kept] == [spare.address]
-        assert scratch._spare is None
-        run(tickets(), arrays)
-        assert scratch._spare is not None
 
 
 @on_gpu

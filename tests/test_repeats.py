@@ -519,8 +519,10 @@ def test_parameters_are_laid_out_as_the_driver_reads_them():
 
 
 def test_addresses_inside_a_workspace_and_of_the_scratch(monkeypatch):
-    monkeypatch.setattr(repeats, "workspace_for", lambda nbytes: Piece(None, 1000, nbytes))
-    monkeypatch.setattr(repeats, "scratch_for", lambda nbytes, device: Piece(None, 5000 + device, nbytes))
+    def workspace_and_scratch(workspace_bytes: int, scratch_bytes: int, device: int) -> tuple[Piece, Piece]:
+        return Piece(None, 1000, workspace_bytes), Piece(None, 5000 + device, scratch_bytes)
+
+    monkeypatch.setattr(repeats, "workspace_and_scratch", workspace_and_scratch)
     words = array("Q", [7] * 5)
     temporary = repeats.Temporary(64, ((0, 0), (2, 24)), 8, (3,))
     assert [piece.nbytes for piece in temporary.take(words, 1)] == [64, 8]

@@ -13,7 +13,7 @@ from cupy.cuda.device import get_device_id
 
 from cudml.backend import register, register_repeating
 from cudml.cuda.device import properties_of
-from cudml.cuda.graphs import is_capturing, kept_for_replays
+from cudml.cuda.graphs import copy_of, is_capturing
 from cudml.cuda.launcher import launch
 from cudml.cuda.repeats import Repeat, Repeats, key_of
 from cudml.memory import make_in_order
@@ -87,7 +87,7 @@ class CudaBackend:
 
     def copy(self, array: cupy.ndarray) -> cupy.ndarray:
         with array.device:
-            return kept_for_replays(array.copy())
+            return copy_of(array)
 
     def empty(
         self, shape: tuple[int, ...], dtype: np.dtype, like: cupy.ndarray, order: tuple[int, ...] | None = None

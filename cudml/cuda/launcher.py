@@ -12,8 +12,7 @@ from cupy_backends.cuda.api import driver
 
 from cudml.cuda.cache import cubin_path, fill_cache
 from cudml.cuda.device import architecture_of
-from cudml.cuda.graphs import capture_of, is_capturing, kept_for_replays
-from cudml.cuda.scratch import NO_PIECE, DeviceScratch, Piece
+from cudml.cuda.temporary import workspace_and_scratch
 from cudml.plan.binding import Binding
 from cudml.plan.plan import Launch, Plan
 
@@ -24,8 +23,7 @@ _PORTABLE_CLUSTER, _LARGER_CLUSTERS_ALLOWED = 8, 14
 
 def launch(plan: Plan, arrays: Mapping[str, Any], device: int) -> None:
     """Launches the plan's kernels on the current stream of `device`, which is the current one."""
-    workspace = workspace_for(plan.workspace_bytes)
-    scratch = scratch_for(plan.scratch_bytes, device)
+    workspace, scratch = workspace_and_scratch(plan.workspace_bytes, plan.scratch_bytes, device)
     for step, function, binding in steps_of(plan, device):
         values = binding(arrays, address_of, workspace.address, scratch.address)
         function((step.grid,), (step.block,), values, step.shared_bytes, enable_cooperative_groups=step.cooperative)
@@ -76,43 +74,3 @@ def _function(module: cupy.RawModule, step: Launch) -> cupy.cuda.Function:
 def address_of(array: cupy.ndarray) -> int:
     """Where the array's first element lies."""
     return array.data.ptr
-
-
-def workspace_for(nbytes: int) -> Piece:
-    """Memory for one call, to be held until its launches are enqueued."""
-    if nbytes == 0:
-        return NO_PIECE
-    array = kept_for_replays(cupy.empty(nbytes, cupy.uint8))
-    return Piece(array, array.data.ptr, nbytes)
-
-
-def scratch_for(nbytes: int, device: int) -> Piece:
-    """Scratch for a launch on the current stream, to be held until it is enqueued."""
-    if nbytes == 0:
-        return NO_PIECE
-    stream, scratch = cupy.cuda.get_current_stream(), _scratch_of(device)
-    if is_capturing(stream):
-        return scratch.for_capture(stream.ptr, capture_of(stream), nbytes)
-    return scratch.for_stream(stream.ptr, nbytes)
-
-
-@cache
-def _scratch_of(device: int) -> DeviceScratch:
-    return DeviceScratch(_zeros, _finished_zeros)
-
-
-def _zeros(nbytes: int) -> Piece:
-    array = cupy.zeros(nbytes, cupy.uint8)
-    return Piece(array, array.data.ptr, nbytes)
-
-
-def _finished_zeros(nbytes: int) -> Piece:
-    """Waits for a stream of its own, not for the current one, which stays the current one.
-
-    Not from CuPy's pool: what that hands out may still be in use by earlier work of the current stream.
-    """
-    memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    memory.memset_async(0, nbytes, stream)
-    stream.synchronize()
-    return Piece(memory, memory.ptr, nbytes)

@@ -22,9 +22,10 @@ from cupy.cuda import alloc, driver, get_current_stream
 from cupy.cuda.device import get_device_id
 
 from cudml.cuda.early import EarlyLaunch, can_begin_early
-from cudml.cuda.launcher import Step, address_of, scratch_for, steps_of, workspace_for
+from cudml.cuda.launcher import Step, address_of, steps_of
 from cudml.cuda.parameters import Parameters
 from cudml.cuda.scratch import Piece
+from cudml.cuda.temporary import workspace_and_scratch
 from cudml.memory import Layout
 from cudml.plan.layout import VECTOR_BYTES
 from cudml.plan.plan import Argument, Plan, Pointer, Scratch, Workspace
@@ -306,7 +307,7 @@ class Temporary(NamedTuple):
 
     def take(self, words: array[int], device: int) -> tuple[Piece, Piece]:
         """Fills in the addresses of memory that has to be held until the launches are enqueued."""
-        workspace, scratch = workspace_for(self.workspace_bytes), scratch_for(self.scratch_bytes, device)
+        workspace, scratch = workspace_and_scratch(self.workspace_bytes, self.scratch_bytes, device)
         for place, offset in self.workspaces:
             words[place] = workspace.address + offset
         for place in self.scratches:

@@ -1,0 +1,67 @@
+"""How streams are told apart, so that launches that may run side by side never share memory.
+
+A handle alone does not tell. When a stream is destroyed its work runs on, and the next stream gets the same handle at
+once: on an H100 the work of both was seen to run side by side. CuPy's pool would hand such a stream, too, what the work
+of the old one still uses. So a stream is held here, from its first launch with memory of ours until its work is done;
+until then no other has its handle.
+
+That does nothing for streams that CuPy does not own, and the default streams of all threads have one handle. These are
+told apart by the driver's numbers, which never come again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Hashable
+
+import cupy
+from cupy.cuda import Stream, runtime
+
+from cudml import driver
+
+_PER_THREAD = 2
+_OURS_ALONE = 2  # references to an object in a dictionary while they are counted
+
+
+class Streams:
+    """The streams that are held."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Stream] = {}
+        self._lock = threading.Lock()
+
+    def name(self, stream: Stream | cupy.cuda.ExternalStream) -> Hashable:
+        """What no other stream is known by that may have work when this one has."""
+        handle: int = stream.ptr
+        if self._held.get(handle) is stream:
+            return handle
+        if type(stream) is not Stream or handle == _PER_THREAD:
+            return "number", _number(handle)
+        with self._lock:
+            self._release_finished()
+            self._held[handle] = stream
+        return handle
+
+    def _release_finished(self) -> None:
+        """Of those that nobody else holds, so that no work can follow."""
+        held = self._held
+        with driver.relaxed_capture():  # another stream may be under capture
+            for handle in list(held):
+                if sys.getrefcount(held[handle]) <= _OURS_ALONE and _is_done(held[handle]):
+                    del held[handle]
+
+
+def _number(handle: int) -> int | None:
+    number = driver.stream_number(handle)
+    if number is None:  # CUDA's runtime gives a thread its context with the first thing that is asked of it
+        runtime.free(0)
+        number = driver.stream_number(handle)
+    return number
+
+
+def _is_done(stream: Stream) -> bool:
+    try:
+        return stream.done
+    except runtime.CUDARuntimeError:  # it was given up in the middle of a capture, say
+        return False
