@@ -23,7 +23,7 @@ EXECUTOR = $(foreach kind,h cpp cu cuh,$(wildcard tests/cuda_on_cpu/*/*.$(kind))
 
 .PHONY: help demo test test-emulated check bench docs clean
 help:
-	@echo "make demo    the four operators on a photograph and on share prices; writes demo.png"
+	@echo "make demo    the four operators on a photograph, share prices and a terrain; writes demo.png"
 	@echo "make test    all tests, on the GPU too where there is one"
 	@echo "make test-emulated SEEDS=100   every kernel on the CPU under many schedules, with the race checker"
 	@echo "make check   ruff, mypy, clang-format, and how long lines of kernels are"

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import AxisError
 
+from cudml.brief import shown
+
 BOOL = ("bool",)
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -50,17 +52,17 @@ def is_same_kind(source: np.dtype, target: np.dtype) -> bool:
 def as_integer(value: Any, argument: str) -> int:
     """`value` as a Python int; bool and anything that is not an integer raises TypeError."""
     if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{argument} is {value!r}; it must be an integer, not a bool")
+        raise TypeError(f"{argument} is {shown(value)}; it must be an integer, not a bool")
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{argument} is {value!r}; it must be an integer") from None
+        raise TypeError(f"{argument} is {shown(value)}; it must be an integer") from None
 
 
 def as_real(value: Any, argument: str) -> float:
     """`value` as a Python float; anything but a real number, and NaN, raises."""
     if not isinstance(value, (Real, np.bool_)) or isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{argument} is {value!r}; it must be a real number")
+        raise TypeError(f"{argument} is {shown(value)}; it must be a real number")
     number = float_of(value)
     if number != number:
         raise ValueError(f"{argument} is NaN; it must be a number")
@@ -89,7 +91,7 @@ def as_axes(axes: Any, ndim: int, argument: str = "axes") -> tuple[int, ...]:
     found = tuple(as_axis(axis, ndim, argument) for axis in given)
     for place, axis in enumerate(found):
         if axis in found[:place]:
-            raise ValueError(f"{argument} is {given}: axis {axis} is named twice; name every axis once")
+            raise ValueError(f"{argument} is {shown(given)}: axis {axis} is named twice; name every axis once")
     return tuple(sorted(found))
 
 
@@ -101,7 +103,7 @@ def as_shape(shape: Any, argument: str) -> tuple[int, ...]:
 def _items(value: Any, argument: str) -> tuple[Any, ...]:
     """Those of a sequence, or `value` itself, which may be an array with one number."""
     if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"{argument} is {value!r}; it must be an integer or a sequence of integers")
+        raise TypeError(f"{argument} is {shown(value)}; it must be an integer or a sequence of integers")
     is_sequence = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
     return tuple(value) if is_sequence else (value,)
 

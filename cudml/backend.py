@@ -108,14 +108,14 @@ def remember(
 def backend_of(**arguments: Any) -> Backend:
     """The one backend of all arguments that are arrays; None and Python scalars have none.
 
-    Raises TypeError when host and device arrays are mixed, naming the two arguments.
+    Raises TypeError when host and device arrays are mixed, naming the two arguments, and for a masked array.
     """
     chosen: Backend | None = None
     chosen_name = ""
     for name, value in arguments.items():
         if value is None or isinstance(value, (bool, int, float, complex, np.generic)):
             continue
-        backend = _BACKENDS.get(type(value)) or _find_backend(value)
+        backend = _BACKENDS.get(type(value)) or _find_backend(name, value)
         if chosen is None:
             chosen, chosen_name = backend, name
         elif backend is not chosen:
@@ -126,8 +126,10 @@ def backend_of(**arguments: Any) -> Backend:
     return chosen or _cpu()
 
 
-def _find_backend(value: Any) -> Backend:
+def _find_backend(name: str, value: Any) -> Backend:
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array, whose mask nothing here follows; fill it with a number first")
         return _cpu()
     if hasattr(value, "__cuda_array_interface__") or _dlpack_device_type(value) in (_KDLCUDA, _KDLCUDA_MANAGED):
         return _cuda()

@@ -113,27 +113,34 @@ def may_repeat_elements(sizes: Iterable[int], strides: Iterable[int], itemsize: 
 
 
 @lru_cache(maxsize=1024)
-def order_of_axes(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes from the outermost to the innermost in memory, as NumPy orders those of a result; None for C order.
+def order_of_axes(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes from the outermost to the innermost in memory, as NumPy orders those of a result of operands with these
+    strides; None for C order.
 
     Axes without extent (of size 1 or stride 0) keep their place between their neighbours in C order.
     """
     if 0 in shape:
         return None
-    steps = [abs(stride) if n > 1 else 0 for n, stride in zip(shape, strides, strict=True)]
+    steps = [
+        tuple([abs(step) if n > 1 else 0 for step in of_axis]) for n, *of_axis in zip(shape, *strides, strict=True)
+    ]
     order: list[int] = []
     for axis in reversed(range(len(shape))):
         order.insert(_place(steps, order, axis), axis)
     return None if order == sorted(order) else tuple(order)
 
 
-def _place(steps: list[int], order: list[int], axis: int) -> int:
-    """Where NumPy's iterator inserts an axis in front of those that follow it in C order and are sorted already."""
+def _place(steps: list[tuple[int, ...]], order: list[int], axis: int) -> int:
+    """Where NumPy's iterator inserts an axis in front of those that follow it in C order and are sorted already.
+
+    It goes behind those that all operands have farther outside; where they disagree C order wins.
+    """
     place = 0
     for i, other in enumerate(order):
-        if steps[axis] and steps[other]:
-            if steps[other] <= steps[axis]:
-                break
+        outside = [theirs > own for own, theirs in zip(steps[axis], steps[other], strict=True) if own and theirs]
+        if outside and not all(outside):
+            break
+        if outside:
             place = i + 1
     return place
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cudml.arguments import MODULUS_DTYPES, as_dtype, is_broadcastable, is_same_kind, kind_of
 from cudml.backend import Backend, backend_of, remember, repeated
-from cudml.memory import Layout, check_is_array, check_output, check_same_device
+from cudml.memory import Layout, check_is_array, check_output, check_same_device, order_of_axes
 from cudml.plan.spec import Modulus
 
 #: Integers of more are told by their length in an error.
@@ -26,12 +26,12 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 
     Exact for every pair of numbers. A zero divisor gives 0 for integers and NaN for floats; an infinite divisor gives
     `x1`. Operands broadcast. They are converted to `dtype`, by default the type that numpy.fmod would choose, except
-    that a Python float does not widen bfloat16. `out` takes the result, converted to its own type; it may be an operand
-    or overlap one.
+    that a Python float does not widen bfloat16. The axes of the result lie in memory as those of the operands do, as
+    in NumPy. `out` takes the result, converted to its own type; it may be an operand or overlap one.
 
     Raises TypeError for complex and other unsupported dtypes and for conversions that NumPy's rule "same_kind" forbids;
-    OverflowError for a Python integer outside `dtype`; ValueError when the shapes do not broadcast, or not to that of
-    `out`.
+    OverflowError for a Python integer that a `dtype` of integers, or float64, cannot hold; ValueError when the shapes
+    do not broadcast, or not to that of `out`.
 
     Follows DirectML's DML_ELEMENT_WISE_MODULUS_TRUNCATE_OPERATOR_DESC and numpy.fmod.
     """
@@ -50,7 +50,8 @@ def fmod(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     )
     shape = _broadcast_shape(tuple(dividend.shape), tuple(divisor.shape))
     if out is None:
-        target = backend.empty(shape, value_dtype, divisor if isinstance(dividend, np.generic) else dividend)
+        like = divisor if isinstance(dividend, np.generic) else dividend
+        target = backend.empty(shape, value_dtype, like, _order(shape, dividend, divisor))
     else:
         target = backend.asarray(out)
         layout = _check_output(target, shape, value_dtype)
@@ -138,6 +139,16 @@ def _broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[i
     if any(a != b and 1 not in (a, b) for a, b in zip(*shapes, strict=True)):
         raise ValueError(f"x1 has shape {first} and x2 {second}, which do not broadcast together")
     return tuple(b if a == 1 else a for a, b in zip(*shapes, strict=True))
+
+
+def _order(shape: tuple[int, ...], *operands: Any) -> tuple[int, ...] | None:
+    """The axes of the result from the outermost to the innermost in memory; None for C order."""
+    return order_of_axes(shape, *[_broadcast_strides(operand, len(shape)) for operand in operands if operand.ndim])
+
+
+def _broadcast_strides(operand: Any, ndim: int) -> tuple[int, ...]:
+    own = [0 if n == 1 else stride for n, stride in zip(operand.shape, operand.strides, strict=True)]
+    return (*(0,) * (ndim - operand.ndim), *own)
 
 
 def _kept_apart(backend: Backend, output: Layout, operand: Any) -> Any:

@@ -22,6 +22,7 @@ from cudml.arguments import (
     kind_of,
 )
 from cudml.backend import backend_of, remember, repeated
+from cudml.brief import shown
 from cudml.memory import (
     check_is_array,
     check_no_overlap,
@@ -339,9 +340,8 @@ class _Call:
 
 
 def _key(epsilon: Any, activation: Any) -> tuple[Any, ...]:
-    """Both as part of the key of a call; the parameters of activations tell zeros of both signs apart."""
-    named = None if activation is None else repr(getattr(activation, "activation", activation))
-    return epsilon, type(epsilon), named
+    """Both as part of the key of a call."""
+    return epsilon, type(epsilon), None if activation is None else as_activation(activation)
 
 
 def as_activation(value: Any) -> Activation | None:
@@ -353,14 +353,17 @@ def as_activation(value: Any) -> Activation | None:
         return None
     if not isinstance(value, Activation):
         raise TypeError(
-            f"activation is {value!r}; it must be None, one of cudml.dml's activation descs, or one of "
+            f"activation is {shown(value)}; it must be None, one of cudml.dml's activation descs, or one of "
             f"{', '.join(PARAMETERS)}"
         )
     expected = Activation.named(value.name).parameters
     if len(value.parameters) != len(expected):
         names = ", ".join(PARAMETERS[value.name]) or "none"
-        raise ValueError(f"activation {value.name} has parameters {value.parameters}; it takes {names}")
-    return value
+        raise ValueError(f"activation {value.name} has parameters {shown(value.parameters)}; it takes {names}")
+    if all(type(parameter) is float and parameter == parameter for parameter in value.parameters):
+        return value
+    what = f"a parameter of activation {value.name}"
+    return Activation(value.name, tuple([as_real(parameter, what) for parameter in value.parameters]))
 
 
 @lru_cache(maxsize=64)
@@ -373,7 +376,7 @@ def _as_host_array(numbers: Sequence[Any], name: str) -> np.ndarray:
     try:
         return np.asarray(numbers)
     except ValueError:  # of NumPy, which names no argument
-        raise ValueError(f"{name} is {numbers!r}, whose parts differ in length; give them equal lengths") from None
+        raise ValueError(f"{name} is {shown(numbers)}, whose parts differ in length; give them equal lengths") from None
 
 
 def _in_float64(numbers: np.ndarray, name: str) -> np.ndarray:

@@ -57,6 +57,12 @@ PATTERNS: dict[str, Pattern] = {
 }
 
 
+class Host:
+    """Where arrays of NumPy lie."""
+
+    asarray = staticmethod(np.array)
+
+
 def place(xp: Any, values: np.ndarray, pattern: str = "contiguous") -> Any:
     """`values` on the backend, laid out by `pattern`."""
     return _place(xp, values, PATTERNS[pattern])[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,13 @@ def test_demo_succeeds_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert str(path) in printed
     assert all(step.name in printed for step in ALL_STEPS)
     assert imread(path).std() > 0.1
+
+
+def test_without_matplotlib_it_says_what_to_install() -> None:
+    without = "import runpy, sys; sys.modules['matplotlib'] = None; runpy.run_module('cudml.demo', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "the demo needs Matplotlib; install it with: pip install 'cudml[demo]'\n"
 
 
 def test_samples_are_real() -> None:

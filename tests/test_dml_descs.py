@@ -113,6 +113,11 @@ def test_messages_are_brief():
         assert len(str(caught.value)) < 400
 
 
+def test_an_array_in_place_of_its_shape_is_refused_at_once():
+    desc = BufferTensorDesc(data_type=FLOAT32, sizes=np.full(200_000, 2**31))
+    assert (desc.dimension_count, desc.total_tensor_size_in_bytes) == (200_000, 0)
+
+
 # Wrong Python types
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from cudml import dml
 from cudml.dml import BufferTensorDesc, DescriptorError, FeatureLevel, TensorDataType, TensorFlags, validate
+from cudml.dml.lowering import lower
 from cudml.memory import may_repeat_elements
 
 L1_0, L2_1, L3_0, L3_1 = (FeatureLevel[f"FL_{label}"] for label in ("1_0", "2_1", "3_0", "3_1"))
@@ -381,6 +382,7 @@ GOOD = {
     "epsilon large": (mvn1(epsilon=3e38), L6_4),
     "epsilon as NumPy writes the largest FLOAT": (mvn1(epsilon=3.4028235e38), L6_4),
     "gelu at 5_1": (mvn1(**fused("Gelu")), L5_1),
+    "steepness that is 1 as a FLOAT": (mvn1(**fused("Softplus", steepness=1 - 2**-26)), L2_1),
     "steepness 1": (mvn1(**fused("Softplus", steepness=1)), L2_1),
     "steepness below 1 at 6_4": (mvn1(**fused("Softplus", steepness=0.1)), L6_4),
     "parameters not finite": (mvn1(**fused("Linear", alpha=float("inf"), beta=float("nan"))), L6_4),
@@ -485,11 +487,29 @@ def test_fixes_work(desc, fix):
 
 
 def test_errors_about_huge_numbers_can_be_read():
-    for desc in (summation(axis=10**5000), modulus(a_tensor=tensor(total_tensor_size_in_bytes=10**5000))):
+    many, huge = tensor(sizes=(1,) * 1000), tensor(sizes=(10**5000, 2, 3, 4))
+    for desc in (
+        summation(axis=10**5000),
+        modulus(a_tensor=tensor(total_tensor_size_in_bytes=10**5000)),
+        modulus(a_tensor=many, output_tensor=many),
+        modulus(a_tensor=huge, b_tensor=tensor(sizes=(2**32 - 1,) * 4)),
+        mvn1(input_tensor=huge, scale_tensor=tensor(sizes=(1, 1, 1, 5)), bias_tensor=tensor(sizes=(1, 1, 1, 5))),
+    ):
         with pytest.raises(DescriptorError) as caught:
             validate(desc, L6_4)
-        assert "bits" in str(caught.value)
-        assert len(str(caught.value)) < 400
+        assert all(len(line) < 400 for line in str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize("call", [validate, lambda desc, _: lower(desc)], ids=["validate", "lower"])
+def test_what_is_no_desc_is_shown_in_brief(call):
+    with pytest.raises(TypeError, match=r"^desc is ") as caught:
+        call([1.0] * 100_000, L6_4)
+    assert len(str(caught.value)) < 400
+
+
+def test_operators_can_be_keys():
+    one, other = (dml.Device(L6_4).create_operator(summation(axis=axis)) for axis in (1, 2))
+    assert {one: 1, other: 2}[dml.Device(L6_4).create_operator(summation(axis=1))] == 1
 
 
 def test_errors_can_be_pickled():

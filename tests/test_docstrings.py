@@ -12,8 +12,10 @@ import pytest
 
 import cudml
 
-MODULES = ("cudml", "cudml.scan", "cudml.normalization", "cudml.modulus", "cudml.dml")
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+WITH_EXAMPLES = [path for path in sorted(ROOT.glob("cudml/**/*.py")) if ">>> " in path.read_text(encoding="utf-8")]
+MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in WITH_EXAMPLES]
 
 
 @pytest.mark.parametrize("name", MODULES)

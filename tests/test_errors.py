@@ -522,6 +522,31 @@ def test_lists_of_no_numbers(xp, values, exception, message):
     refuses(exception, f"bias {message}", layer_norm, x, 3, None, values, out=out)
 
 
+@pytest.mark.parametrize("function", [cumsum, mean_var, layer_norm, fmod])
+def test_masks_are_not_dropped(function):
+    masked = np.ma.masked_greater(np.ones((3, 3)), 0)
+    more = {layer_norm: (3,), fmod: (2.0,)}.get(function, ())
+    with pytest.raises(TypeError, match=r"is a masked array, .* fill it with a number first"):
+        function(masked, *more)
+    with pytest.raises(TypeError, match="out is a masked array"):
+        cumsum(np.ones((3, 3)), 0, out=masked)
+    assert function(masked.filled(0.0), *more) is not None
+
+
+def test_messages_are_brief():
+    many = list(range(100_000))
+    for call in (
+        lambda: cumsum(np.ones(3), many),
+        lambda: mean_var(np.ones(3), (0, *many, 0.5)),
+        lambda: mean_variance_normalization(np.ones(100_000), axes=[0, 0, *many]),
+        lambda: mean_variance_normalization(np.ones(3), axes=0, activation=many),
+        lambda: mean_variance_normalization(np.ones(3), [*many, [1]], axes=0),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call()
+        assert len(str(caught.value)) < 500
+
+
 def test_no_warning_comes_from_numbers(xp):
     signalling = np.array([0x7FA00000], np.uint32).view(np.float32)
     with warnings.catch_warnings(), np.errstate(all="raise"):
@@ -552,6 +577,12 @@ def test_bad_correction(xp, correction, exception):
 def test_bad_activation(xp, activation, exception, message):
     normalize = mean_variance_normalization
     refuses(exception, message, normalize, ones(xp, 3), axes=0, activation=activation, out=float_out(xp, 3))
+
+
+def test_parameters_of_activations_are_real_numbers(xp):
+    for value, exception in (("1", TypeError), (1j, TypeError), (None, TypeError), (float("nan"), ValueError)):
+        message, activation = "a parameter of activation elu is", Activation("elu", (value,))
+        refuses(exception, message, layer_norm, ones(xp, 3), 3, activation=activation, out=float_out(xp, 3))
 
 
 def test_activation_of_a_desc(xp):

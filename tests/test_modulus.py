@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from layouts import PATTERNS, Poisoned, place
+from layouts import PATTERNS, Host, Poisoned, place
 from reference import BFLOAT16, BOOL, FLOATS, INTEGERS, assert_same_bits, random
 
 from cudml.modulus import fmod
@@ -476,6 +476,38 @@ def test_partial_overlap_gives_the_right_answer(xp, shift, backwards):
             operand, given = operand[::-1], given[::-1]
         fmod(operand, 1000, out=out)
         np.testing.assert_array_equal(xp.to_numpy(out), np.fmod(given, 1000))
+
+
+@pytest.mark.share(3)
+@all_patterns
+@pytest.mark.parametrize("other_pattern", ["contiguous", "transposed"])
+def test_results_lie_in_memory_as_numpys(xp, pattern, other_pattern):
+    values = random(np.random.default_rng(12), (4, 5, 6), np.float32)
+    array, on_host = place(xp, values, pattern), place(Host, values, pattern)
+    other, other_on_host = place(xp, values, other_pattern), place(Host, values, other_pattern)
+    for found, expected in (
+        (fmod(array, 2.0), np.fmod(on_host, 2.0)),
+        (fmod(2.0, array), np.fmod(2.0, on_host)),
+        (fmod(array, other), np.fmod(on_host, other_on_host)),
+        (fmod(array, array[0]), np.fmod(on_host, on_host[0])),
+    ):
+        assert found.strides == expected.strides
+        assert_same_bits(xp.to_numpy(found), expected)
+
+
+def test_results_of_any_two_operands_lie_in_memory_as_numpys():
+    rng = np.random.default_rng(13)
+    for _ in range(500):
+        shape = rng.integers(2, 5, rng.integers(1, 5))
+        operands = []
+        for _ in range(2):
+            sizes = np.where(rng.random(shape.size) < 0.2, 1, shape)[rng.integers(0, 2) :]
+            order = rng.permutation(sizes.size)
+            operands.append(np.ones(sizes[order], np.float32).transpose(np.argsort(order)))
+        expected = np.fmod(*operands)
+        found = fmod(*operands)
+        steps = [s for s, n in zip(found.strides, found.shape, strict=True) if n > 1]
+        assert steps == [s for s, n in zip(expected.strides, expected.shape, strict=True) if n > 1]
 
 
 def test_out_overlapping_a_broadcast_operand(xp):

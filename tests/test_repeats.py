@@ -254,6 +254,28 @@ def test_neighbours_that_print_alike_are_other_calls(host):
             assert launched(host) == FULL
 
 
+def test_parameters_that_print_alike_are_other_calls(host):
+    x, alphas = host.asarray(X), [np.float64(0.1), np.nextafter(0.1, 1.0)]
+    with np.printoptions(legacy="1.13"):
+        for alpha in alphas:
+            cudml.mean_variance_normalization(x, axes=1, activation=Activation("leaky_relu", (alpha,)))
+            assert launched(host) == FULL
+
+
+def test_outputs_that_an_allocator_places_oddly_are_planned_for(host, monkeypatch):
+    """Repeated calls rely on what the first one found aligned."""
+    x = host.asarray(X)
+    expected = [host.to_numpy(part) for part in cudml.mean_var(x, 1)]
+    offsets = iter([0, 4, 4, 0])
+    monkeypatch.setattr(
+        repeats, "alloc", lambda nbytes: host.asarray(np.zeros(nbytes, np.uint8), offset=next(offsets)).data
+    )
+    for _ in range(2):
+        for part, wanted in zip(cudml.mean_var(x, 1), expected, strict=True):
+            np.testing.assert_array_equal(host.to_numpy(part), wanted)
+    assert launched(host) == FULL * 3
+
+
 def test_an_integer_too_long_to_print_is_refused_as_on_the_host(host):
     with pytest.raises(OverflowError, match="x2"):
         cudml.fmod(host.asarray(X), 10**5000)

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from layouts import PATTERNS, Poisoned, place
+from layouts import PATTERNS, Host, Poisoned, place
 from numpy.exceptions import ComplexWarning
 from reference import (
     BOOL,
@@ -31,12 +31,6 @@ from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segment
 SCANS = {"sum": cumsum, "product": cumprod}
 STANDARD = {"sum": cumulative_sum, "product": cumulative_prod}
 SEGMENTED = {"sum": segmented_cumsum, "product": segmented_cumprod}
-
-
-class Host:
-    """Where arrays of NumPy lie."""
-
-    asarray = staticmethod(np.array)
 
 
 operations = pytest.mark.parametrize("operation", SCANS)

@@ -180,7 +180,7 @@ class Repeat:
             return None
         if output is None:
             output = self._new.make()
-            if output.data.ptr % VECTOR_BYTES:  # which an allocator other than CuPy's may give
+            if output.data.ptr % VECTOR_BYTES:  # which an allocator other than CuPy's may give, here and below
                 return None
         address = output.data.ptr
         try:
@@ -199,6 +199,8 @@ class Repeat:
             for place in self._outputs:
                 words[place] = address
             results = self._also and self._make_also(words, output)
+            if results is None:
+                return None
             _held = self._temporary and self._temporary.take(words, device)
             stream = get_current_stream(device).ptr
             for handle, grid, block, shared_bytes, cooperative, table, early in launches:
@@ -215,13 +217,17 @@ class Repeat:
         self.hits += 1
         return results or output
 
-    def _make_also(self, words: array[int], output: cupy.ndarray) -> tuple[cupy.ndarray, ...]:
-        """The output and those that are made besides."""
+    def _make_also(self, words: array[int], output: cupy.ndarray) -> tuple[cupy.ndarray, ...] | None:
+        """The output and those that are made besides; None if the call has to be made in full."""
         made = [output]
         for new, places in self._also:
-            made.append(new.make())
+            other = new.make()
+            address = other.data.ptr
+            if address % VECTOR_BYTES:
+                return None
             for place in places:
-                words[place] = made[-1].data.ptr
+                words[place] = address
+            made.append(other)
         return tuple(made)
 
     def _memory(self) -> tuple[array[int], tuple[Launchable, ...]]:

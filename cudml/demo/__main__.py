@@ -15,8 +15,12 @@ from typing import Any
 import numpy as np
 
 from cudml import info
-from cudml.demo import picture, samples
-from cudml.demo.steps import Step, steps
+
+try:
+    from cudml.demo import picture, samples
+    from cudml.demo.steps import Step, steps
+except ModuleNotFoundError:
+    raise SystemExit("the demo needs Matplotlib; install it with: pip install 'cudml[demo]'") from None
 
 _REPEATS = 5
 

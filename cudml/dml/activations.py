@@ -8,6 +8,7 @@ Formulas are the pages'.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import ClassVar
 
 from cudml.dml.enums import OperatorType
@@ -37,7 +38,7 @@ class ActivationDesc(OperatorDesc):
         """The parameters by name, in the struct's order."""
         return {f.name: getattr(self, f.name) for f in fields(self) if not f.name.endswith("_tensor")}
 
-    @property
+    @cached_property
     def activation(self) -> Activation:
         """What cudml's normalizations take as `activation`."""
         name = self.operator_type.name.removeprefix("ACTIVATION_").lower()

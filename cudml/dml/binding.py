@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cudml.brief import shown
 from cudml.dml.enums import TensorFlags
 from cudml.dml.tensor import BufferTensorDesc, elements_spanned
 from cudml.memory import shares_its_memory
@@ -73,7 +74,7 @@ class Slot:
 def require_array(field: str, value: Any) -> None:
     """Raises TypeError unless `value` shares its memory; lists and scalars would be copied, and results lost."""
     if not isinstance(value, np.ndarray) and not shares_its_memory(value):
-        raise TypeError(f"{field} is {value!r}; it must be an array that its desc describes")
+        raise TypeError(f"{field} is {shown(value)}; it must be an array that its desc describes")
 
 
 def require_writeable(field: str, value: Any, array: Any) -> None:

@@ -43,7 +43,7 @@ class Operator:
 
     desc: OperatorDesc
     feature_level: FeatureLevel
-    lowered: Lowered = dataclasses.field(repr=False)
+    lowered: Lowered = dataclasses.field(repr=False, compare=False)
 
     def compile(self) -> CompiledOperator:
         return CompiledOperator(self)

@@ -6,6 +6,8 @@ from enum import IntEnum, IntFlag
 
 import numpy as np
 
+from cudml.brief import shown
+
 #: Most dimensions of a tensor below feature level 3_0 (DML_TENSOR_DIMENSION_COUNT_MAX) and from it (..._MAX1).
 TENSOR_DIMENSION_COUNT_MAX = 5
 TENSOR_DIMENSION_COUNT_MAX1 = 8
@@ -100,7 +102,7 @@ class FeatureLevel(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ValueError(f"feature_level is {value!r}; it must be a member of FeatureLevel, for example FL_5_0")
+        raise ValueError(f"feature_level is {shown(value)}; it must be a member of FeatureLevel, for example FL_5_0")
 
 
 LATEST_FEATURE_LEVEL = max(FeatureLevel)

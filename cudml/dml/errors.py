@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cudml.brief import shown
 from cudml.dml.enums import FeatureLevel, OperatorType
-from cudml.dml.fields import Desc, shown
+from cudml.dml.fields import Desc
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import reprlib
 from collections.abc import Callable, Mapping, Set
 from dataclasses import fields
 from enum import IntEnum, IntFlag
@@ -17,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cudml.brief import shown
 from cudml.dml.enums import OperatorType
 
 Conversion = Callable[[str, Any], Any]
@@ -47,23 +47,6 @@ def optional(conversion: Conversion) -> Conversion:
     return lambda name, value: None if value is None else conversion(name, value)
 
 
-class _Brief(reprlib.Repr):
-    """Writes what a message can hold: who passes an array in place of its shape need not read all of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxtuple = self.maxlist = self.maxset = self.maxdict = 16
-        self.maxstring = self.maxother = 200
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Python refuses to write integers of more than 4300 digits."""
-        return repr(x) if x.bit_length() <= 256 else f"an integer of {x.bit_length()} bits"
-
-
-#: A value as messages write it: as Python does, unless that is long.
-shown = _Brief().repr
-
-
 def integer(name: str, value: Any) -> int:
     try:
         return operator.index(value)
@@ -92,6 +75,12 @@ def number(name: str, value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if operator.gt(value, 0) else -math.inf
+
+
+def as_float(value: float) -> float:
+    """The nearest FLOAT, as DirectML's structs hold it."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def boolean(name: str, value: Any) -> bool:

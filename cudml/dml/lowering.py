@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
+from cudml.brief import shown
 from cudml.dml.activations import ActivationDesc
 from cudml.dml.enums import AxisDirection
-from cudml.dml.fields import OperatorDesc
+from cudml.dml.fields import OperatorDesc, as_float
 from cudml.dml.operators import (
     CumulativeProductOperatorDesc,
     CumulativeSummationOperatorDesc,
@@ -43,7 +42,7 @@ def lower(desc: OperatorDesc) -> Lowered:
         return _lower_normalization(desc.as_mean_variance_normalization1())
     if isinstance(desc, MeanVarianceNormalization1OperatorDesc):
         return _lower_normalization(desc)
-    raise TypeError(f"desc is {desc!r}; cudml computes an activation only as another operator's fused_activation")
+    raise TypeError(f"desc is {shown(desc)}; cudml computes an activation only as another operator's fused_activation")
 
 
 def _lower_scan(
@@ -62,8 +61,7 @@ def _lower_scan(
 def _lower_activation(desc: ActivationDesc) -> Activation:
     """Parameters are FLOATs: x > alpha is asked of alpha in that precision."""
     activation = desc.activation
-    with np.errstate(over="ignore"):
-        return activation._replace(parameters=tuple(float(np.float32(number)) for number in activation.parameters))
+    return activation._replace(parameters=tuple(as_float(number) for number in activation.parameters))
 
 
 def _lower_normalization(desc: MeanVarianceNormalization1OperatorDesc) -> Lowered:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from cudml.dml.enums import TensorDataType, TensorFlags
-from cudml.dml.fields import Desc, integer, integers, member_of, optional, shown, taken_as
+from cudml.brief import shown
+from cudml.dml.enums import TENSOR_DIMENSION_COUNT_MAX1, TensorDataType, TensorFlags
+from cudml.dml.fields import Desc, integer, integers, member_of, optional, taken_as
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -97,7 +98,9 @@ class BufferTensorDesc(Desc):
 
     @property
     def implied_size_in_bytes(self) -> int:
-        """What `calc_buffer_tensor_size` says; 0 while the strides do not fit the sizes."""
-        if self.strides is not None and len(self.strides) != len(self.sizes):
+        """What `calc_buffer_tensor_size` says; 0 while the strides do not fit the sizes, or there are more of these
+        than any operator takes: who passes an array in place of its shape need not wait for their product."""
+        has_other_strides = self.strides is not None and len(self.strides) != len(self.sizes)
+        if has_other_strides or self.dimension_count > TENSOR_DIMENSION_COUNT_MAX1:
             return 0
         return calc_buffer_tensor_size(self.data_type, self.sizes, self.strides)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from cudml.brief import shown
 from cudml.dml.enums import TENSOR_DIMENSION_COUNT_MAX1, UINT32_MAX, UINT64_MAX, TensorFlags
 from cudml.dml.errors import Report
 from cudml.dml.support import TABLES, Table, table_at
@@ -62,7 +63,7 @@ def check_equal(report: Report, desc: object, attribute: str, fields: Sequence[s
             value == reference,
             f"{field}.{attribute}",
             value,
-            f"must be the {what} of {reference_field}, {expected}",
+            f"must be the {what} of {reference_field}, {shown(expected) if expected is reference else expected}",
             f"give both tensors the same {what}",
         )
 
@@ -81,7 +82,7 @@ def _check_sizes(report: Report, field: str, tensor: BufferTensorDesc) -> bool:
         prod(tensor.sizes) <= UINT32_MAX,
         f"{field}.sizes",
         tensor.sizes,
-        f"the number of elements must be at most 2**32 - 1, not {prod(tensor.sizes)}",
+        f"the number of elements must be at most 2**32 - 1, not {shown(prod(tensor.sizes))}",
         "split the tensor",
     )
 

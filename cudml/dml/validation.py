@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from cudml.brief import shown
 from cudml.dml.activations import ActivationDesc
 from cudml.dml.enums import FeatureLevel, OperatorType
 from cudml.dml.errors import Report
-from cudml.dml.fields import OperatorDesc
+from cudml.dml.fields import OperatorDesc, as_float
 from cudml.dml.operators import (
     CumulativeProductOperatorDesc,
     CumulativeSummationOperatorDesc,
@@ -58,7 +59,7 @@ at least 2_1, which introduced the operator; raise the feature level.
     """
     check: _Check | None = _check_activation_alone if isinstance(desc, ActivationDesc) else _CHECKS.get(type(desc))
     if check is None:
-        raise TypeError(f"desc is {desc!r}; it must be one of cudml.dml's operator descs")
+        raise TypeError(f"desc is {shown(desc)}; it must be one of cudml.dml's operator descs")
     report = Report(desc.operator_type, FeatureLevel(feature_level))
     check(report, desc)
     report.raise_if_any()
@@ -180,7 +181,7 @@ def _check_broadcast(report: Report, field: str, tensor: BufferTensorDesc | None
         all(size in (1, full) for size, full in zip(tensor.sizes, data.sizes, strict=True)),
         f"{field}.sizes",
         tensor.sizes,
-        f"every size must be 1 or that of input_tensor, {data.sizes}",
+        f"every size must be 1 or that of input_tensor, {shown(data.sizes)}",
         "set the sizes to broadcast to 1",
     )
 
@@ -197,7 +198,7 @@ def _check_channel(report: Report, field: str, tensor: BufferTensorDesc | None, 
         tensor.sizes[_CHANNEL] != 1 or channels == 1,
         f"{field}.sizes",
         tensor.sizes,
-        f"size {_CHANNEL}, the channels, must be that of input_tensor, {channels}, below feature level "
+        f"size {_CHANNEL}, the channels, must be that of input_tensor, {shown(channels)}, below feature level "
         f"{CHANNEL_BROADCAST_SINCE.label}",
         "repeat the tensor along the channels (a stride of 0 does it), or raise the feature level",
     )
@@ -246,7 +247,7 @@ def _check_activation(report: Report, activation: ActivationDesc, field: str) ->
     if activation.operator_type is OperatorType.ACTIVATION_SOFTPLUS and report.feature_level < SMALL_STEEPNESS_SINCE:
         steepness = activation.parameters["steepness"]
         report.require(
-            steepness >= 1,
+            as_float(steepness) >= 1,
             f"{prefix}steepness",
             steepness,
             f"must be at least 1 below feature level {SMALL_STEEPNESS_SINCE.label}",

@@ -6,6 +6,8 @@ defaults: the DML_ACTIVATION_*_OPERATOR_DESC pages and "Using fused operators fo
 
 from __future__ import annotations
 
+from functools import cache
+from math import copysign
 from typing import NamedTuple
 
 #: Name of each activation and its parameters with DirectML's typical defaults. Where DirectML names none (linear,
@@ -39,7 +41,7 @@ class Activation(NamedTuple):
     parameters: tuple[float, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Activation) and repr(self) == repr(other)
+        return isinstance(other, Activation) and tuple.__eq__(self, other) and self._signs == other._signs
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -47,7 +49,12 @@ class Activation(NamedTuple):
     def __hash__(self) -> int:
         return hash((self.name, self.parameters))
 
+    @property
+    def _signs(self) -> list[float]:
+        return [copysign(1.0, parameter) for parameter in self.parameters]
+
     @classmethod
+    @cache
     def named(cls, name: str) -> Activation:
         """The activation of that name with its default parameters."""
         if name not in PARAMETERS:
