@@ -1201,23 +1201,26 @@ CALLS: list[Call] = [
     *MODULI,
 ]
 
-# A case for each use of kernels/tickets.cuh, and epochs that are left to it: one more than a launch takes.
-SHARING_SCRATCH = {
-    "linked tiles, twice": 2,
-    "long rows of full tiles": 2,
-    "segments over tiles": 2,
-    "columns in boxes": 2,
-    "columns in step": 2,
-    "stream": 2,
-    "stream that teams draw": 4,
-    "strips": 2,
-    "strips of doubles": 2,
-}
+# A case for each use of kernels/tickets.cuh; the epochs that are left to it are one more than a launch takes.
+SHARING_SCRATCH = (
+    "linked tiles, twice",
+    "long rows of full tiles",
+    "segments over tiles",
+    "columns in boxes",
+    "columns in step",
+    "stream",
+    "strips",
+    "strips of doubles",
+)
 CALLS += [
-    replace(call, name=f"{call.name} as epochs start again", last_epochs=SHARING_SCRATCH[call.name])
+    replace(call, name=f"{call.name} as epochs start again", last_epochs=2)
     for call in CALLS
     if call.name in SHARING_SCRATCH
 ]
+TEAMS_AGAIN = normalization(
+    "stream that teams draw as epochs start again", (40, 14_300), np.float64, (1,), device=TEAMS_GPU
+)
+CALLS += [replace(TEAMS_AGAIN, last_epochs=4)]
 
 # A launch of several epochs, as slots come round, for which those that are left are too few.
 EPOCHS_RUN_OUT = replace(
