@@ -263,6 +263,7 @@ def test_a_captured_call_has_a_workspace_of_its_own(xp, streams, mode):
 
 
 @on_gpu
+@pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
 def test_streams_that_cupy_does_not_own_are_told_apart(xp, run, scratch):
     """Their handles come back too, and nothing of ours holds them."""
     import cupy
