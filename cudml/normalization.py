@@ -361,7 +361,7 @@ def as_activation(value: Any) -> Activation | None:
         names = ", ".join(PARAMETERS[value.name]) or "none"
         raise ValueError(f"activation {value.name} has parameters {shown(value.parameters)}; it takes {names}")
     if all(type(parameter) is float and parameter == parameter for parameter in value.parameters):
-        return value
+        return value  # itself: a desc has the same one in every call, and the key of a known call is found sooner
     what = f"a parameter of activation {value.name}"
     return Activation(value.name, tuple([as_real(parameter, what) for parameter in value.parameters]))
 

@@ -31,7 +31,7 @@ class Violation:
     @property
     def clause(self) -> str:
         """The sentence without operator and feature level."""
-        return f"{self.field} is {_shown(self.value)}, but {self.rule}; {self.fix}"
+        return f"{self.field} is {in_words(self.value)}, but {self.rule}; {self.fix}"
 
 
 class DescriptorError(ValueError):
@@ -73,7 +73,7 @@ class Report:
             raise DescriptorError(tuple(self.violations))
 
 
-def _shown(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Enum members by name, descs by class, everything else as Python writes it, in brief."""
     if isinstance(value, FeatureLevel):
         return value.label

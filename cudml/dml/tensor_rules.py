@@ -7,7 +7,7 @@ from math import prod
 
 from cudml.brief import shown
 from cudml.dml.enums import TENSOR_DIMENSION_COUNT_MAX1, UINT32_MAX, UINT64_MAX, TensorFlags
-from cudml.dml.errors import Report
+from cudml.dml.errors import Report, in_words
 from cudml.dml.support import TABLES, Table, table_at
 from cudml.dml.tensor import BufferTensorDesc
 from cudml.memory import may_repeat_elements
@@ -58,12 +58,11 @@ def check_equal(report: Report, desc: object, attribute: str, fields: Sequence[s
         if tensor is None:
             continue
         value = getattr(tensor, attribute)
-        expected = getattr(reference, "name", reference)
         report.require(
             value == reference,
             f"{field}.{attribute}",
             value,
-            f"must be the {what} of {reference_field}, {shown(expected) if expected is reference else expected}",
+            f"must be the {what} of {reference_field}, {in_words(reference)}",
             f"give both tensors the same {what}",
         )
 
