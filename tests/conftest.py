@@ -142,6 +142,9 @@ class Emulated(Host):
             self.backend.device = own
 
 
+#: The executor takes one in so many tests.
+USUAL_SHARE = 2
+
 BACKENDS: dict[str, Any] = {backend.name: backend for backend in (Host, Cuda, Emulated)}
 _NOT_RUN = "cudml_tests_not_run"
 
@@ -161,7 +164,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "backend(*names): runs on these backends only")
     config.addinivalue_line("markers", "schedule(name): the one that backend emulated takes, as others need minutes")
     config.addinivalue_line(
-        "markers", "share(n): the CPU executor takes about one in n of the variants, or all of them with --in-full"
+        "markers", "share(n): the CPU executor takes about one in n of the variants, not two, or all with --in-full"
     )
     config.addinivalue_line("markers", "large: needs gigabytes; runs only with --large, never on backend emulated")
     for marker in ("slow", "thread_unsafe", "parallel_threads", "iterations", "leaks_references"):
@@ -211,12 +214,13 @@ def why_not_run(item: pytest.Item, unusable: dict[str, str]) -> str | None:
 def is_left_to_full_runs(item: pytest.Item) -> bool:
     """Most of the executor's time goes into compiling variants; which ones a share has depends on their names alone.
 
-    Other backends take all.
+    Other backends take all, as do tests without one that are not marked.
     """
-    marker = item.get_closest_marker("share")
-    if marker is None or item.config.getoption("--in-full") or backend_of(item) not in (None, Emulated.name):
+    marker, backend = item.get_closest_marker("share"), backend_of(item)
+    if item.config.getoption("--in-full") or backend not in (None, Emulated.name):
         return False
-    return zlib.crc32(item.nodeid.encode()) % marker.args[0] != 0
+    shares = marker.args[0] if marker else USUAL_SHARE if backend else 1
+    return zlib.crc32(item.nodeid.encode()) % shares != 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

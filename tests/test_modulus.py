@@ -347,7 +347,6 @@ def test_divisors_that_repeat(xp, dtype, shape, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.uint64])
 @pytest.mark.parametrize("offsets", [(0, 1, 2), (3, 0, 3), (5, 7, 0), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("length", [1, 5, 100, 257])

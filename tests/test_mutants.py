@@ -14,13 +14,13 @@ if requirement():
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_defect_is_found_by_every_mode_that_should(mutant: Mutant):
     assert [mode for mode in mutant.found_by if not any(mutant.findings(mode))] == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("case", sorted({mutant.case for mutant in MUTANTS}))
 def test_nothing_is_found_where_nothing_was_planted(case: str):
     """In the fast modes; test_races.py sees to the checking one."""

@@ -239,7 +239,6 @@ def test_standard_functions_need_no_axis_for_one_dimension(xp):
 # Layouts in memory.
 
 
-@pytest.mark.share(2)
 @operations
 @all_patterns
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float16, np.complex128])
@@ -264,7 +263,6 @@ def test_layout_of_long_lines(xp, pattern, shape):
         assert_same_bits(xp.to_numpy(result), expected)
 
 
-@pytest.mark.share(2)
 @directions
 @pytest.mark.parametrize(
     ("dtype", "summed"), [("int8", "int64"), ("bool", "int64"), ("int16", "int16"), ("float16", "float32")]
@@ -344,7 +342,6 @@ def test_axes_beside_the_scanned_one(xp, shape, axis, dtype):
     check(xp, "sum", values, dtype, axis=axis, reverse=True, exclusive=True)
 
 
-@pytest.mark.share(2)
 @directions
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.int16], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("shape", [(2, 66_007), (3, 33_334)], ids=str)
@@ -601,7 +598,6 @@ def test_same_bits_every_time(xp, operation, dtype, shape):
             assert_same_bits(xp.to_numpy(SCANS[operation](array, axis)), first)
 
 
-@pytest.mark.share(2)
 @operations
 @exclusions
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
@@ -614,7 +610,6 @@ def test_reverse_mirrors_forward(xp, operation, exclusive, dtype, shape):
         assert_same_bits(xp.to_numpy(backward), np.flip(xp.to_numpy(forward), axis))
 
 
-@pytest.mark.share(2)
 @directions
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex128], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("shape", [(9,), (3 * 8192 + 77,), (40, 9000), (9000, 40), (40, 20)], ids=str)
