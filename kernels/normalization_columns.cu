@@ -24,9 +24,10 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     const Arrays column = arrays.at(g.kept.offsets(place.column));
     Span span;
     span.load<true>(column.input, g, place);
+    SpanOperands operands;
+    if (HAS_OUTPUT && OPERANDS_EARLY) operands.load(column, g, place);
     span.hand_over(warp_rows, g, place);
     const Elements first = load_elements<EVICT_NORMALLY>(column.input, g);
-    SpanOperands operands;
     Sums sums[VECTOR];
     span.sum(first, sums);
     sum_over_warp(sums);
@@ -42,7 +43,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
     }
     __syncthreads();  // by now all was read, so the output may be the input
     if (!HAS_OUTPUT) return;
-    operands.load(column, g, place);
+    if (!OPERANDS_EARLY) operands.load(column, g, place);
     span.store(warp_rows, column.output, g, place, normalizers, operands, p);
 }
 

@@ -19,6 +19,7 @@
 //     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once
 //                     the statistics are known, which leaves room for more blocks
 //     SPLITS          1: code of its own for warps all of whose rows exist
+//     CLUSTER         blocks that share a group of normalize_clustered_lines; 1 otherwise
 //     TEAMS           warps with short groups in a block; 1 otherwise
 //     LONG_RUNS       1: most warps have all rows of a tile in one dense run, of several, which may begin anywhere
 //     ROUNDS          so many times these rows does a warp add up in a tile, a power of two; 1 if they are normalized
@@ -426,11 +427,56 @@ struct FirstOfGroup {
 // A warp's share of a group, of which the elements before `end` exist: its sums, and the group's first element.
 template <typename End>
 __device__ Half take_rows(Rows& rows, RowBuffer& buffer, const Arrays& group, const Geometry& g, FirstOfGroup& first,
-                          End end) {
-    rows.load(group, g, 0, end);
+                          Index begin, End end) {
+    rows.load(group, g, begin, end);
     const Shift shift = first.take(group, g);
     rows.gather(buffer, end);
-    return rows.sum(0, end, shift);
+    return rows.sum(begin, end, shift);
+}
+
+// From the sums of this block to those of its cluster, whose blocks have as many rows each, a power of two.
+__device__ Sums cluster_sum(Sums& of_block, const Sums& sums) {
+    if constexpr (CLUSTER == 1) return sums;
+    constexpr int WIDTH = CLUSTER > 4 ? 8 : CLUSTER > 2 ? 4 : 2, RANKS = CLUSTER;
+    if (threadIdx.x == 0) of_block = sums;
+    cluster_sync();
+    const int rank = lane_index() % WIDTH;
+    const Sums of_rank = rank < RANKS ? *map_shared(&of_block, rank) : Sums{};
+    cluster_arrive();
+    return lane_sum<WIDTH>(of_rank);
+}
+
+// By a block, or by each of a cluster.
+__device__ void normalize_share(const Arrays& arrays, const Geometry& g, const Parameters& p) {
+    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
+    __shared__ __align__(16) WarpHalves warp_halves;
+    __shared__ Sums of_block;
+    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
+    const Arrays group = arrays.at(g.kept.offsets(static_cast<Index>(blockIdx.x) / CLUSTER));
+    const Index begin = CLUSTER > 1 ? static_cast<Index>(cluster_rank()) * (WARPS * ROWS * ROW) : 0;
+    const bool is_whole = warp_is_whole(g, begin);
+    Rows rows;
+    FirstOfGroup first;
+    Half half;
+    if (is_whole) half = take_rows(rows, buffer, group, g, first, begin, Beyond{});
+    else half = take_rows(rows, buffer, group, g, first, begin, OtherEnd{g.length});
+    // Warps that parted wait for each other at one place of the code, as PTX has it of a barrier (bar.sync, .aligned).
+    const Sums sums = cluster_sum(of_block, block_sum(warp_halves, half));
+    // By now the whole group was read, so the output may be the input.
+
+    const Moments moments = moments_of(sums, first.shift(), p);
+    // All wait for a branch. So it comes last, unless they have no registers left to keep the moments in.
+    constexpr bool LAST = HAS_OUTPUT && ROWS <= 4;
+    const bool stores = group.mean && threadIdx.x == 0 && begin == 0;
+    if (!LAST && stores) store_moments(group, moments, p);
+    if constexpr (HAS_OUTPUT) {
+        const auto normalizer = Normalizer<Compute>::of(moments, p);
+        constexpr bool SHIFTED = STORED_IN_PIECES;
+        if (is_whole) rows.store<SHIFTED>(buffer, group, g, normalizer, p, begin, Beyond{});
+        else rows.store<SHIFTED>(buffer, group, g, normalizer, p, begin, OtherEnd{g.length});
+    }
+    if (LAST && stores) store_moments(group, moments, p);
+    if (CLUSTER > 1) cluster_wait();  // until then others may read this block's sums
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
@@ -438,32 +484,14 @@ normalize_lines(const char* input, char* output, const char* scale, const char* 
                 double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     prefetch_rows(input, g);
     await_launch_ahead();
-    __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
-    __shared__ __align__(16) WarpHalves warp_halves;
-    RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
-    const Arrays group = arrays.at(g.kept.offsets(static_cast<Index>(blockIdx.x)));
-    const bool is_whole = warp_is_whole(g, 0);
-    Rows rows;
-    FirstOfGroup first;
-    Half half;
-    if (is_whole) half = take_rows(rows, buffer, group, g, first, Beyond{});
-    else half = take_rows(rows, buffer, group, g, first, OtherEnd{g.length});
-    // Warps that parted wait for each other at one place of the code, as PTX has it of a barrier (bar.sync, .aligned).
-    const Sums sums = block_sum(warp_halves, half);
-    // By now the whole group was read, so the output may be the input.
+    normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
+}
 
-    const Moments moments = moments_of(sums, first.shift(), p);
-    // All wait for a branch. So it comes last, unless they have no registers left to keep the moments in.
-    constexpr bool LAST = HAS_OUTPUT && ROWS <= 4;
-    if (!LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
-    if constexpr (HAS_OUTPUT) {
-        const auto normalizer = Normalizer<Compute>::of(moments, p);
-        constexpr bool SHIFTED = STORED_IN_PIECES;
-        if (is_whole) rows.store<SHIFTED>(buffer, group, g, normalizer, p, 0, Beyond{});
-        else rows.store<SHIFTED>(buffer, group, g, normalizer, p, 0, OtherEnd{g.length});
-    }
-    if (LAST && group.mean && threadIdx.x == 0) store_moments(group, moments, p);
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLOCK, RESIDENT)
+normalize_clustered_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
+                          double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+    await_launch_ahead();
+    normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

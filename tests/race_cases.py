@@ -216,6 +216,9 @@ PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)
 #: With so many that eight teams of four draw what they work on.
 TEAMS_GPU = SMALL_GPU._replace(multiprocessors=32)
 
+#: Without clusters, which share what a stream has otherwise.
+NO_CLUSTERS = SMALL_GPU._replace(cluster_launch=False)
+
 #: With so many that it loads once.
 MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
 
@@ -423,6 +426,7 @@ COLUMNS_IN_STEP = [
 
 SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
 FIVE_BLOCKS = SMALL_GPU._replace(multiprocessors=5)
+FIVE_ALONE = FIVE_BLOCKS._replace(cluster_launch=False)
 
 COLUMNS = [
     scan("columns in boxes", (700, 160), np.float64, axis=0),
@@ -645,9 +649,9 @@ SMALL_GROUPS = [
     normalization("few groups of four rows", (3, 500), np.float32, (1,)),
     normalization("groups of four warps", (3, 1000), np.float32, (1,)),
     normalization("groups of five warps", (3, 2100), np.float32, (1,)),
-    normalization("groups of sixteen rows a warp", (2, 8200), np.float32, (1,)),
+    normalization("groups of sixteen rows a warp", (2, 8200), np.float32, (1,), device=NO_CLUSTERS),
     normalization("groups of sixteen warps", (2, 4096), np.float64, (1,)),
-    normalization("groups of more rows", (2, 4099), np.float64, (1,)),
+    normalization("groups of more rows", (2, 4099), np.float64, (1,), device=NO_CLUSTERS),
     normalization("groups in place", (3, 600), np.float32, (1,), out="same"),
     normalization("groups of a warp in place", (9, 100), np.float32, (1,), out="same"),
     normalization("groups of halves", (2, 1500), np.float16, (1,)),
@@ -665,7 +669,7 @@ SMALL_GROUPS = [
     normalization("groups of halves of a warp each", (60, 1104), np.float16, (1,), device=TINY_GPU),
     normalization("groups of halves of five warps", (2, 5000), np.float16, (1,)),
     normalization("groups of odd halves of nine warps", (2, 8201), np.float16, (1,), out="same"),
-    normalization("groups of odd floats of sixteen rows a warp", (2, 8301), np.float32, (1,)),
+    normalization("groups of odd floats of sixteen rows a warp", (2, 8301), np.float32, (1,), device=NO_CLUSTERS),
     scaled("groups of odd floats of many rows, scaled", (2, 12_301), (1,), (12_301,)),
     scaled("groups of three rows, scaled", (90, 333), (1,), (333,), TINY_GPU),
     scaled("groups of three rows of whole chunks, scaled", (90, 332), (1,), (332,), TINY_GPU),
@@ -746,8 +750,27 @@ LARGE_GROUPS = [
     normalization("large columns of halves", (4200, 64), np.float16, (0,), out="same", device=TINY_COPYING_GPU),
 ]
 
+FOUR_BLOCKS = SMALL_GPU._replace(multiprocessors=4)
+
+CLUSTERED_LINES = [
+    normalization("clustered lines of two rows a warp", (1, 8301), np.float32, (1,)),
+    normalization("clustered lines of four rows a warp", (2, 16_500), np.float32, (1,)),
+    normalization("clustered lines of eight rows a warp", (1, 16_460), np.float64, (1,)),
+    normalization("clustered lines in place", (1, 12_301), np.float32, (1,), out="same"),
+    normalization("clustered lines of halves", (1, 16_701), np.float16, (1,), out="same"),
+    normalization("clustered lines of more halves", (1, 33_001), np.float16, (1,), device=FOUR_BLOCKS),
+    normalization("clustered lines of whole rows", (1, 8192), np.float64, (1,)),
+    normalization("clustered lines over runs", (3, 2, 2901), np.float32, (0, 2)),
+    normalization("clustered lines over long odd runs", (14, 1, 2501), np.float16, (0, 2), "padded lines", "same"),
+    normalization("clustered lines of every second", (1, 8301), np.float32, (1,), "every second", "every second"),
+    scaled("clustered lines scaled by elements", (1, 8301), (1,), (8301,)),
+    scaled("clustered lines scaled by runs", (1, 150, 61), (1, 2), (150, 1)),
+    affine("batch norm in clustered lines", (2, 2, 4500), "batch_norm"),
+    moments("moments of clustered lines", (1, 8301), np.float64, 1, correction=1, device=FIVE_BLOCKS),
+]
+
 STREAMS = [
-    normalization("stream", (3, 17000), np.float32, (1,)),
+    normalization("stream", (3, 17000), np.float32, (1,), device=NO_CLUSTERS),
     normalization("stream of doubles", (5, 9000), np.float64, (1,)),
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
@@ -755,30 +778,40 @@ STREAMS = [
     normalization("stream that teams draw", (40, 14_300), np.float64, (1,), device=TEAMS_GPU, again=True),
     normalization("stream round a small ring", (12, 20_001), np.float32, (1,), device=TIGHT_GPU),
     normalization("stream of halves round a small ring", (12, 40_001), np.float16, (1,), device=TIGHT_GPU),
-    normalization("stream in place", (2, 30_000), np.float32, (1,), out="same"),
+    normalization("stream in place", (2, 30_000), np.float32, (1,), out="same", device=NO_CLUSTERS),
     normalization("stream of units held in registers", (3, 90_000), np.float32, (1,), out="same"),
-    normalization("stream of halves", (2, 40_000), np.float16, (1,)),
+    normalization("stream of halves", (2, 40_000), np.float16, (1,), device=NO_CLUSTERS),
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
-    normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2)),
+    normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2), device=NO_CLUSTERS),
     normalization("stream of runs of grains", (170, 3, 204), np.float16, (0, 2)),
-    normalization("stream of long odd runs", (60, 2, 601), np.float16, (0, 2)),
-    normalization("stream of odd runs of hardly a row", (140, 2, 259), np.float16, (0, 2)),
+    normalization("stream of long odd runs", (60, 2, 601), np.float16, (0, 2), device=NO_CLUSTERS),
+    normalization("stream of odd runs of hardly a row", (140, 2, 259), np.float16, (0, 2), device=NO_CLUSTERS),
     normalization(
-        "stream of long odd runs in place", (14, 2, 2501), np.float16, (0, 2), "offset by an element", out="same"
+        "stream of long odd runs in place",
+        (14, 2, 2501),
+        np.float16,
+        (0, 2),
+        "offset by an element",
+        "same",
+        NO_CLUSTERS,
     ),
-    scaled("stream scaled by runs", (3, 30, 602), (1, 2), (30, 1)),
-    scaled("stream scaled by runs of two axes", (2, 5, 9, 402), (1, 2, 3), (5, 1, 1), of_bias=(9, 1)),
-    normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines"),
-    normalization("stream of padded halves", (250, 2, 150), np.float16, (0, 2), "padded lines"),
-    normalization("stream of runs with their gaps", (3, 300, 64), np.float32, (1, 2), "padded lines", "same"),
+    scaled("stream scaled by runs", (3, 30, 602), (1, 2), (30, 1), NO_CLUSTERS),
+    scaled("stream scaled by runs of two axes", (2, 5, 9, 402), (1, 2, 3), (5, 1, 1), NO_CLUSTERS, of_bias=(9, 1)),
+    normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines", device=NO_CLUSTERS),
+    normalization("stream of padded halves", (250, 2, 150), np.float16, (0, 2), "padded lines", device=NO_CLUSTERS),
+    normalization(
+        "stream of runs with their gaps", (3, 300, 64), np.float32, (1, 2), "padded lines", "same", NO_CLUSTERS
+    ),
     normalization("stream of halves with their gaps", (5, 2, 128, 128), np.float16, (0, 2, 3), "padded lines"),
-    normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second"),
+    normalization("stream of every second", (3, 17_000), np.float32, (1,), "every second", "every second", NO_CLUSTERS),
     normalization("stream by elements", (3, 17_000), np.float32, (1,), "every second", device=STRIPS_GPU),
-    normalization("stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte"),
+    normalization(
+        "stream shifted by a byte", (3, 17_001), np.float32, (1,), "offset by a byte", "offset by a byte", NO_CLUSTERS
+    ),
     affine("batch norm in a stream", (39, 3, 1024), "batch_norm"),
-    affine("batch norm with one piece for each block", (20, 4, 1000), "batch_norm", FIVE_BLOCKS),
-    affine("batch norm of halves with one piece for each block", (20, 4, 2000), "batch_norm", FIVE_BLOCKS, np.float16),
-    affine("layer norm in a stream", (2, 20_000), "layer_norm"),
+    affine("batch norm with one piece for each block", (20, 4, 1000), "batch_norm", FIVE_ALONE),
+    affine("batch norm of halves with one piece for each block", (20, 4, 2000), "batch_norm", FIVE_ALONE, np.float16),
+    affine("layer norm in a stream", (2, 20_000), "layer_norm", NO_CLUSTERS),
     affine("layer norm that keeps scale and bias", (3, 90_000), "layer_norm"),
     affine("layer norm of whole units that keeps more of them", (3, 98_304), "layer_norm"),
 ]
@@ -1190,6 +1223,7 @@ CALLS: list[Call] = [
     *SMALL_GROUPS,
     *SMALL_COLUMNS,
     *LARGE_GROUPS,
+    *CLUSTERED_LINES,
     *STREAMS,
     *STRIPS,
     *CLUSTERS,

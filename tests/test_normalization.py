@@ -230,7 +230,6 @@ def test_scale_and_bias_broadcast(xp, scale_shape, bias_shape, axes):
     check(xp, x, axes, scale, bias)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), np.dtype(np.float32)], ids=str)
 @pytest.mark.parametrize("run", [3, 4, 9, 30, 49, 111, 196])
 @pytest.mark.parametrize("channels", [3, 40, 150])
@@ -242,7 +241,6 @@ def test_scale_of_channels_of_every_size(xp, channels, run, dtype):
     check(xp, x.reshape(3, channels, 1, run), (1, 2, 3), scale[:, :, None], random(rng, (run,), np.float32))
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("float16", "float32", "float64", "int8")], ids=str)
 @pytest.mark.parametrize(("images", "run"), [(5, 12), (7, 30), (9, 52), (40, 98), (90, 196), (33, 102), (21, 784)])
 def test_images_whose_runs_are_parts_of_chunks(xp, images, run, dtype):
@@ -329,7 +327,6 @@ def test_out_of_halves_over_long_runs(xp, dtype, run):
 # Hard data.
 
 
-@pytest.mark.share(2)
 @all_floats
 @pytest.mark.parametrize("constant", [0.0, 1.0, -1234.0, 65504.0, 0.1])
 @pytest.mark.parametrize("shape", [(3, 1), (3, 2), (3, 1000), (2, 30_001)], ids=str)
@@ -431,6 +428,7 @@ def test_what_halves_cannot_tell_apart_is_constant(xp, dtype):
 # Every way of computing: groups of few and many elements, side by side and one after the other.
 SMALL_GROUPS = {"short lines": ((40, 33), (1,)), "lines": ((3, 5001), (1,)), "columns": ((300, 40), (0,))}
 LARGE_GROUPS = {
+    "clustered lines": ((2, 16_501), (1,)),
     "stream": ((2, 40_001), (1,)),
     "stream of runs": ((4, 2, 12_000), (0, 2)),
     "clusters": ((1100, 64), (0,)),
@@ -443,8 +441,11 @@ ALL_GROUPS = {**SMALL_GROUPS, **LARGE_GROUPS}
 
 @pytest.fixture
 def room_for_groups(xp, groups):
-    """The executor's own GPU is too small for strips, and the cache of others large enough that these are slower."""
+    """The executor's own GPU is too small for strips, and the cache of others large enough that these are slower. On
+    others clusters would have what is streamed here."""
     properties = {"cache_bytes": 0} if groups == "strips" else {}
+    if groups in ("stream", "stream of runs"):
+        properties["cluster_launch"] = False
     if groups == "strips" and xp.name == "emulated":
         properties["multiprocessors"] = 40
     with xp.planned_for(**properties):
@@ -537,7 +538,6 @@ def test_large_constant_groups_give_exactly_zero(xp, groups, dtype, constant):
 
 
 @pytest.mark.usefixtures("room_for_groups")
-@pytest.mark.share(2)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 3, -1])
 @pytest.mark.parametrize("groups", ALL_GROUPS)
@@ -652,6 +652,7 @@ def test_same_bits_every_time(xp, shape, axes):
 OTHER_GPUS = {
     "a few blocks": {"multiprocessors": 2},
     "more blocks": {"multiprocessors": 7},
+    "blocks that share nothing": {"cluster_launch": False},
     "no bulk copies": {"compute_capability": (8, 6), "shared_bytes_per_block": 101_376},
     "no asynchronous copies": {"compute_capability": (7, 5), "shared_bytes_per_block": 65_536},
     "blocks that cannot wait for each other": {"cooperative_launch": False},
@@ -706,12 +707,16 @@ def test_bundles_give_the_same_bits(xp, groups, room, dtype):
 
 @pytest.mark.backend("cuda", "emulated")
 @all_patterns
-@pytest.mark.parametrize(("shape", "axes"), [((2, 20_001), (1,)), ((1040, 64), (0,)), ((8300, 64), (0,))])
-def test_layout_of_large_groups(xp, pattern, shape, axes):
+@pytest.mark.parametrize(
+    ("shape", "axes", "clusters"),
+    [((2, 20_001), (1,), True), ((2, 20_001), (1,), False), ((1040, 64), (0,), True), ((8300, 64), (0,), True)],
+)
+def test_layout_of_large_groups(xp, pattern, shape, axes, clusters):
     x = random(np.random.default_rng(33), shape, np.float32)
     expected = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=axes))
     out = Poisoned(xp, x.shape, np.float32, pattern)
-    mean_variance_normalization(place(xp, x, pattern), axes=axes, out=out.array)
+    with xp.planned_for(cluster_launch=clusters):
+        mean_variance_normalization(place(xp, x, pattern), axes=axes, out=out.array)
     assert_same_bits(out.read(), expected)
 
 
@@ -734,7 +739,6 @@ TURNED = {
 }
 
 
-@pytest.mark.share(2)
 @pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("dtype", [*FLOATS, BOOL, INTEGERS[0]], ids=str)
 @pytest.mark.parametrize("turned", TURNED)
@@ -940,7 +944,6 @@ def test_there_are_seventeen():
     assert set(FORMULAS) == set(PARAMETERS)
 
 
-@pytest.mark.share(2)
 @all_floats
 @all_activations
 def test_activation_formula(xp, activation, dtype):

@@ -613,7 +613,9 @@ def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
     [
         ((100, 64), (1,), ["normalize_short_lines"]),
         ((100, 16384), (1,), ["normalize_lines"]),
-        ((100, 20_000), (1,), ["normalize_stream"]),
+        ((10, 16384), (1,), ["normalize_clustered_lines"]),
+        ((100, 20_000), (1,), ["normalize_clustered_lines"]),
+        ((1000, 20_000), (1,), ["normalize_stream"]),
         ((1, 2**28), (1,), ["sum_lines", "apply_lines"]),
         ((512, 100), (0,), ["normalize_columns"]),
         ((4096, 100), (0,), ["normalize_clusters"]),
@@ -1072,8 +1074,11 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
     ("dtype", "shape", "warps", "rows"),
     [
         ("float16", (52_428, 1280), 1, 8),
-        ("float16", (37_449, 1792), 1, 8),
-        ("float16", (2048, 1280), 3, 2),  # few
+        ("float16", (37_449, 1792), 2, 4),
+        ("float16", (24_576, 1536), 3, 2),
+        ("float16", (8192, 1024), 2, 2),
+        ("float16", (1024, 1024), 4, 1),  # few
+        ("float16", (2048, 1280), 3, 2),
         ("float16", (13_107, 5120), 5, 4),
         ("float16", (9362, 7168), 4, 8),
         ("float16", (7281, 9216), 9, 4),
@@ -1194,14 +1199,71 @@ def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "blocks", "rows", "resident", "early"),
+    [
+        ((8, 16_384), "float32", 8, 2, 4, True),
+        ((64, 16_384), "float32", 4, 4, 3, True),
+        ((32, 20_480), "float32", 5, 4, 3, True),
+        ((100, 20_480), "float32", 5, 4, 4, False),
+        ((32, 40_000), "float32", 5, 8, 2, True),
+        ((64, 40_000), "float32", 5, 8, 3, False),
+        ((60, 50_000), "float32", None, None, None, None),  # not all at once
+        ((132, 16_384), "float32", None, None, None, None),  # a block each is faster
+        ((1, 8192), "float32", None, None, None, None),
+        ((8, 12_288), "float16", 3, 2, 4, True),
+        ((64, 12_288), "float16", None, None, None, None),
+        ((32, 33_333), "float16", 5, 4, 2, True),  # begin anywhere
+        ((100, 33_333), "float16", 5, 4, 4, False),
+        ((32, 65_536 * 4 + 1), "float16", None, None, None, None),
+        ((1, 65_537), "float32", None, None, None, None),
+    ],
+)
+def test_clusters_share_few_long_groups(shape, dtype, blocks, rows, resident, early):
+    array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array, "scale": operand, "bias": operand})
+    if blocks is None:
+        assert kernels(plan) != ["normalize_clustered_lines"]
+        return
+    (launch,), found = plan.launches, constants(plan)
+    assert (launch.kernel, launch.cluster, launch.grid) == ("normalize_clustered_lines", blocks, blocks * shape[0])
+    assert (found["CLUSTER"], found["ROWS"], found["RESIDENT"]) == (str(blocks), str(rows), str(resident))
+    assert found["OPERANDS_EARLY"] == str(int(early))
+
+
+def test_clusters_load_wide_scales_late():
+    array, operand = layout((8, 49_152), "float16"), layout((1, 49_152), "float32")
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array, "scale": operand})
+    assert (kernels(plan), constants(plan)["OPERANDS_EARLY"]) == (["normalize_clustered_lines"], "0")
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [((1, 16_384), "normalize_lines"), ((8, 65_536), "normalize_clustered_lines"), ((64, 65_536), "sum_lines")],
+)
+def test_clusters_add_up_few_long_groups(shape, kernel):
+    moments = layout((shape[0], 1), "float32")
+    plan = make_plan(Moments((1,)), {"input": layout(shape, "float32"), "mean": moments, "variance": moments})
+    assert plan.launches[0].kernel == kernel
+
+
+def test_older_gpus_have_no_clusters():
+    array = layout((8, 20_000), "float32")
+    device = H200._replace(compute_capability=(8, 9))
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["normalize_stream"]
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "kernel", "rows"),
     [
         ((20, 1500, 17, 17), "float16", "normalize_lines", "4"),
         ((12, 1000, 23, 23), "float32", "normalize_lines", "4"),
-        ((32, 300, 17, 17), "float32", "normalize_lines", "16"),  # few groups
-        ((100, 16, 15, 15), "float16", "normalize_stream", None),
-        ((256, 64, 10, 10), "float16", "normalize_lines", "8"),  # moved by the grain
-        ((7, 999, 61, 37), "float32", "normalize_stream", None),
+        ((32, 300, 17, 17), "float32", "normalize_lines", "8"),  # few groups
+        ((100, 300, 15, 15), "float16", "normalize_stream", None),
+        ((256, 199, 10, 10), "float16", "normalize_lines", "8"),  # moved by the grain
+        ((7, 999, 61, 37), "float32", "normalize_lines", "8"),
+        ((7, 999, 61, 37), "float16", "normalize_lines", "4"),
+        ((14, 999, 61, 37), "float16", "normalize_stream", None),
         ((13, 190, 81, 13), "float32", "normalize_lines", "8"),
     ],
 )
@@ -1210,6 +1272,23 @@ def test_many_rows_of_odd_runs_are_streamed(shape, dtype, kernel, rows):
     plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
     assert kernels(plan) == [kernel]
     assert constants(plan).get("ROWS") == rows
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "resident"),
+    [
+        ((40, 400, 16, 16), "float32", 2),  # 80 registers
+        ((64, 256, 16, 16), "float32", 2),  # 64, so that two blocks fit
+        ((64, 132, 16, 16), "float32", 1),
+        ((64, 1000, 15, 15), "float32", 2),
+        ((128, 320, 16, 16), "float16", 2),
+    ],
+)
+def test_blocks_with_many_rows_of_runs_fit_a_multiprocessor(shape, dtype, resident):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], "8")
+    assert constants(plan)["RESIDENT"] == str(resident)
 
 
 @pytest.mark.parametrize(
@@ -1292,7 +1371,14 @@ def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
     ("shape", "dtype", "expected"),
     [
         ((320, 216_611), "float32", {"ACROSS": "32", "SPANS": "16"}),  # rows begin amid sectors
-        ((320, 216_608), "float32", {"ACROSS": "4", "SPANS": "64"}),
+        ((320, 216_608), "float32", {"VECTOR": "2", "ACROSS": "8", "SPANS": "32"}),
+        ((16, 32_768), "float16", {"VECTOR": "2", "ACROSS": "64", "SPANS": "2", "SPAN": "1"}),
+        ((16, 2**20), "float16", {"VECTOR": "4", "OPERANDS_EARLY": "1"}),  # much
+        ((256, 2**18), "float16", {"VECTOR": "8", "OPERANDS_EARLY": "0"}),
+        ((250, 2**18), "float16", {"VECTOR": "4", "OPERANDS_EARLY": "1"}),
+        ((1, 2**22), "float16", {"VECTOR": "8"}),
+        ((256, 256), "float32", {"VECTOR": "2", "SPAN": "2"}),
+        ((256, 65_536), "float32", {"VECTOR": "2", "SPAN": "4"}),
         ((11_184_810, 3), "float16", {"SPAN": "4", "VECTOR": "1"}),
         ((11_184_810, 3), "float32", {"SPAN": "8", "VECTOR": "1"}),
         ((16_777_216, 2), "float16", {"SPAN": "4", "VECTOR": "2"}),

@@ -14,7 +14,18 @@ import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
-from race_cases import CALLS, CASES, CLUSTERS, EPOCHS_RUN_OUT, LIBRARY, SHARED_BUNDLES, TILED_BUNDLES, Call, Case
+from race_cases import (
+    CALLS,
+    CASES,
+    CLUSTERED_LINES,
+    CLUSTERS,
+    EPOCHS_RUN_OUT,
+    LIBRARY,
+    SHARED_BUNDLES,
+    TILED_BUNDLES,
+    Call,
+    Case,
+)
 
 from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
@@ -36,6 +47,7 @@ def schedules_of(request: pytest.FixtureRequest) -> list[Schedule]:
     return schedules(max(FEWEST_SCHEDULES, option("--seeds")), first_seed)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_race_and_right_values_under_every_schedule(case: Case, request: pytest.FixtureRequest):
     case.run(schedules_of(request), checking=True)
@@ -89,6 +101,16 @@ def test_cases_share_a_group_in_every_way(plans: list[Plan]):
     assert {constants["ENDS"] for constants in short} == {"0", "1", "2"}
 
 
+def test_cases_share_a_group_among_blocks_in_every_way(plans: list[Plan]):
+    found = [
+        constants for constants in map(dict, (plan.constants for plan in plans)) if constants.get("CLUSTER", "1") != "1"
+    ]
+    clustered = [constants for constants in found if constants["KERNELS"] == "normalize_clustered_lines"]
+    assert {constants["ROWS"] for constants in clustered} == {"2", "4", "8"}
+    assert {constants["OPERANDS_EARLY"] for constants in clustered} == {"0", "1"}
+    assert {constants["ENDS"] for constants in clustered} == {"0", "1", "2"}
+
+
 def test_cases_add_up_a_group_in_tiles_and_in_rounds(plans: list[Plan]):
     rounds = {dict(plan.constants)["ROUNDS"] for plan in plans if plan.source == "normalization_lines.cu"}
     assert rounds >= {"1", "2"}
@@ -139,6 +161,7 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
 @pytest.mark.parametrize(
     ("cases", "kernel"),
     [
+        (CLUSTERED_LINES, "normalize_clustered_lines"),
         (CLUSTERS, "normalize_clusters"),
         (SHARED_BUNDLES, "normalize_shared_bundles"),
         (TILED_BUNDLES, "sum_bundle_tiles"),

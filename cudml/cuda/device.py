@@ -10,6 +10,9 @@ from cupy.cuda import runtime
 from cudml.cuda.compiler import architecture_of_capability
 from cudml.plan.device import DeviceProperties
 
+#: cudaDevAttrClusterLaunch, which CuPy does not name.
+_CLUSTER_LAUNCH = 120
+
 
 @cache
 def properties_of(device: int) -> DeviceProperties:
@@ -25,6 +28,7 @@ def properties_of(device: int) -> DeviceProperties:
         shared_bytes_per_block=runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
         cache_bytes=runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device),
         cooperative_launch=bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCooperativeLaunch, device)),
+        cluster_launch=bool(runtime.deviceGetAttribute(_CLUSTER_LAUNCH, device)),
     )
 
 

@@ -27,11 +27,18 @@ class DeviceProperties(NamedTuple):
     """Of the second-level cache."""
     cooperative_launch: bool = True
     """Whether blocks of a launch can be made to run all at the same time."""
+    cluster_launch: bool = True
+    """Whether blocks can be launched in clusters, from compute capability 9.0 on."""
 
     @property
     def hardware_gates(self) -> bool:
         """Whether there are asynchronous copies, and barriers that wait for them: kernels/gate.cuh."""
         return self.compute_capability >= (8, 0)
+
+    @property
+    def clusters(self) -> bool:
+        """Whether blocks can share sums and data within a cluster."""
+        return self.cluster_launch and self.compute_capability >= (9, 0)
 
     @property
     def begins_early(self) -> bool:

@@ -7,6 +7,7 @@ from cudml.plan.groups import Groups, Operand
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.normalization_bundle_tiles import plan_tiled_bundles, plan_tiled_bundles_of_any
 from cudml.plan.normalization_bundles import plan_bundles
+from cudml.plan.normalization_clustered_lines import plan_clustered_lines
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
 from cudml.plan.normalization_lines import plan_shared_lines, plan_short_lines
@@ -22,6 +23,7 @@ _PLANS_OF_LINES = (
     plan_short_lines,
     plan_bundles,
     plan_tiled_bundles,
+    plan_clustered_lines,
     plan_shared_lines,
     plan_tiled_bundles_of_any,
     plan_stream,

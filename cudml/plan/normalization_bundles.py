@@ -12,6 +12,7 @@ from cudml.plan.bundle import LONG_RUN_BYTES, MOST_BLOCKS, Bundle, are_uneven_ru
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import SECTOR_BYTES, power_of_two
+from cudml.plan.normalization_line_shares import rows_of
 from cudml.plan.normalization_steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -29,6 +30,11 @@ _LEAST_BLOCKS = 3 / 4
 #: once are slower as well. Short runs gain from the start: 13 %, (512, 512, 2, 2) floats over 0, 2, 3, take an H100 6.3
 #: us in place of 9.1.
 _LEAST_FILLED, _LEAST_FILLED_BY_SHORT, _LEAST_ITEMSIZE = 1 / 2, 1 / 8, 4
+
+#: Rows of 32 chunks of floats in long runs that a block holds as lines in less time, 8 to a warp: (64, 1000, 15, 15)
+#: take an H100 60 us by clusters of 2 blocks and 50 so, (40, 1000, 15, 15) 36 by a block each and 31, (50, 1000, 17,
+#: 15) 48 and 47.
+_ROWS_OF_LINES = range(65, 129)
 
 #: What makes a cluster faster than a stream where runs are long: so many bundles as fill the GPU so often, of halves
 #: less often if few blocks share each, and no more of these than that if elements are larger. (192, 512, 13, 13)
@@ -82,7 +88,7 @@ def _bundle_of(groups: Groups, device: DeviceProperties) -> Bundle:
 
 def _in_cluster(bundle: Bundle, groups: Groups, device: DeviceProperties) -> Bundle:
     """The same of as few blocks as have room for it, if there is a cluster that has."""
-    if device.compute_capability < (9, 0) or groups.are_columns:
+    if not device.clusters or groups.are_columns:
         return bundle
     clusters = (replace(bundle, blocks=blocks) for blocks in range(1, MOST_BLOCKS + 1))
     return next((cluster for cluster in clusters if cluster.resident(groups, device)), bundle)
@@ -119,8 +125,14 @@ def _is_able(groups: Groups, device: DeviceProperties) -> bool:
     """Whether groups are of a kind, and of a size, for which bundles are fast."""
     source, size = groups.source, groups.source.dtype.itemsize
     short = not groups.are_columns and groups.reduced.sizes[-1] * size < SECTOR_BYTES
-    kind = size == _COLUMN_ITEMSIZE if groups.are_columns else are_uneven_runs(groups)
+    kind = size == _COLUMN_ITEMSIZE if groups.are_columns else are_uneven_runs(groups) and not _are_lines(groups)
     least = _LEAST_FILLED_BY_SHORT if short else _LEAST_FILLED
     shared_bytes = device.multiprocessors * device.shared_bytes_per_multiprocessor
     large = source.size * max(size, _LEAST_ITEMSIZE) >= least * shared_bytes
     return kind and large and device.hardware_gates and groups.has("output") and groups.are_floats
+
+
+def _are_lines(groups: Groups) -> bool:
+    """Whether a block for each group is faster."""
+    size = groups.source.dtype.itemsize
+    return size == 4 and groups.reduced.sizes[-1] * size > LONG_RUN_BYTES and rows_of(groups) in _ROWS_OF_LINES

@@ -16,10 +16,20 @@ from cudml.plan.layout import VECTOR_BYTES, power_of_two
 #: too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and 276 by 64.
 _SPAN_BYTES, _MOST_VALUES, _MOST_SINGLE_HALVES = 128, 64, 32
 
-#: Neighbours of a thread, in bytes, of columns so short that their moments cost more than their sums, for which more
-#: threads are better: mean and variance of (4, 2621440) floats over 0 take an H200 17.5 us so, and 31.8 with 16 bytes,
-#: of (24, 873808) halves 13.5 and 18.5; but of (33, 317744) floats 15.3 and 14.3.
-_SHORT_LENGTH, _SHORT_BYTES = 32, 4
+#: Neighbours of a thread, in bytes, where a block has whole columns. Their moments cost as much as the sums of some
+#: steps, so more threads are better; the fewer the steps and the smaller the input, the more. (128, 16384) float16s
+#: take an H100 6.5 us by 8 bytes and 6.9 by 16, (16, 32768) 2.9 by 4 bytes and 3.9 by 16, but (12, 2097152) 46.5 by 4
+#: and 42.7 by 8. Single elements are all moments: (1, 4194304) floats take 22 us by 16 bytes and 26 by 8.
+_WHOLE_BYTES, _SHORT_BYTES, _SHORT_LENGTH, _MOST_OF_SHORT, _MOST_OF_SINGLE = 8, 4, 16, 1 << 24, 1 << 19
+
+#: Nor do many halves whose columns fill all spans gain: (64, 256, 128, 128) bfloat16s over 1 take 382 us by 8 bytes and
+#: 368 by 16, if scale and bias are loaded last.
+_LEAST_OF_WHOLE = 64
+
+#: And for mean and variance alone: those of (4, 2621440) floats over 0 take an H200 17.5 us by 4 bytes, and 31.8 by
+#: 16, of (24, 873808) halves 13.5 and 18.5, but of (33, 317744) floats 15.3 and 14.3; (256, 131072) halves take an H100
+#: 26.8 by 8 bytes and 28.5 by 16, (538, 32768) 21.6 and 19.2.
+_SHORT_LENGTH_OF_READERS, _LENGTH_OF_HALVES = 32, 256
 
 #: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block, unless they begin
 #: amid sectors, which neighbours load too then: (320, 216611) floats take an H100 284 us in strips of 128 bytes, and
@@ -135,21 +145,29 @@ class Columns(NamedTuple):
 
 def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     """How columns are shared out: whole to a block, or in the tiles that it adds up."""
-    size, chunk = groups.source.dtype.itemsize, groups.chunk
-    spans = _one_span(groups)
+    spans = _one_span(groups, _whole_bytes(groups))
     span = spans.span
-    while span > 1 and groups.length <= span // 2 * chunk:
+    while span > 1 and groups.length <= span // 2 * groups.chunk:
         span //= 2
-    count = power_of_two(math.ceil(groups.length / (span * chunk)))
-    most, least = (max(1, nbytes // (spans.vector * size)) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
+    whole = _whole(groups, spans._replace(span=span))
+    # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
+    are_few = whole.grid(groups) < device.multiprocessors
+    shorter = _whole(groups, spans._replace(span=span // 2)) if are_few and span > 1 else None
+    chosen = shorter if shorter and shorter.threads <= _THREADS else whole
+    alone = chosen.width >= groups.count and groups.length > _MOST_ROWS_ALONE
+    return chosen if chosen.threads <= _MOST_THREADS and not alone else _added(groups, device)
+
+
+def _whole(groups: Groups, spans: Columns) -> Columns:
+    """Whole columns of a block in such spans, of as many threads as that takes."""
+    width = spans.vector * groups.source.dtype.itemsize
+    count = power_of_two(math.ceil(groups.length / spans.steps))
+    most, least = (max(1, nbytes // width) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
     across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
     threads = _THREADS if groups.rows_begin_with_sectors("input") else _MOST_THREADS
     while across > least and across * count > threads:
         across //= 2
-    alone = across * spans.vector >= groups.count and groups.length > _MOST_ROWS_ALONE
-    if across * count <= _MOST_THREADS and not alone:
-        return spans._replace(span=span, across=max(across, _LEAST_THREADS // count), spans=count)
-    return _added(groups, device)
+    return spans._replace(across=max(across, _LEAST_THREADS // count), spans=count)
 
 
 def _added(groups: Groups, device: DeviceProperties) -> Columns:
@@ -202,8 +220,9 @@ def _are_copied(groups: Groups) -> bool:
     return across * VECTOR_BYTES == _STRIP_BYTES and moves_whole_vectors(groups)
 
 
-def _one_span(groups: Groups) -> Columns:
-    vector = _vector(groups)
+def _one_span(groups: Groups, nbytes: int = VECTOR_BYTES) -> Columns:
+    """Of so many bytes of neighbouring columns at the most."""
+    vector = _vector(groups, nbytes)
     values = _MOST_SINGLE_HALVES if vector == 1 and groups.source.dtype.itemsize == 2 else _MOST_VALUES
     return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
@@ -243,7 +262,7 @@ def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns
 
 def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
     """How columns are shared out to clusters of blocks; None where they are too long."""
-    if device.compute_capability < (9, 0) or not groups.has("output"):
+    if not device.clusters or not groups.has("output"):
         return None
     size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
     span = _span(_CLUSTER_SPAN_BYTES, vector, chunk)
@@ -265,10 +284,30 @@ def _span(nbytes: int, vector: int, chunk: int, values: int = _MOST_VALUES) -> i
     return max(1, min(nbytes // (vector * VECTOR_BYTES), values // (vector * chunk)))
 
 
-def _vector(groups: Groups) -> int:
+def _whole_bytes(groups: Groups) -> int:
+    """Of the neighbouring columns of a thread, where a block has whole ones."""
+    nbytes, size = groups.source.size * groups.source.dtype.itemsize, groups.source.dtype.itemsize
+    if not groups.has("output"):
+        usual = _WHOLE_BYTES if size == 2 and groups.length <= _LENGTH_OF_HALVES else VECTOR_BYTES
+        return _SHORT_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else usual
+    if are_whole_halves(groups):
+        return VECTOR_BYTES
+    is_single = groups.length == 1
+    if groups.length <= _SHORT_LENGTH and nbytes <= (_MOST_OF_SINGLE if is_single else _MOST_OF_SHORT):
+        return _SHORT_BYTES
+    return VECTOR_BYTES if is_single else _WHOLE_BYTES
+
+
+def are_whole_halves(groups: Groups) -> bool:
+    """Whether these are many halves in columns that fill all spans of a block, with an output."""
+    is_much = groups.source.dtype.itemsize == 2 and groups.source.size * 2 > _MOST_OF_SHORT
+    fills = groups.length >= _LEAST_OF_WHOLE and groups.length == power_of_two(groups.length)
+    return is_much and fills and groups.has("output")
+
+
+def _vector(groups: Groups, nbytes: int = VECTOR_BYTES) -> int:
     """Neighbouring columns of a thread: as many as one access moves, of the input and of the output."""
-    is_short = groups.length <= _SHORT_LENGTH and not groups.has("output")
-    vector = max(1, (_SHORT_BYTES if is_short else VECTOR_BYTES) // groups.widest)
+    vector = max(1, nbytes // groups.widest)
     names = [name for name in ("input", "output") if groups.has(name)]
     while vector > 1 and not all(groups.packed_columns(name, vector) for name in names):
         vector //= 2

@@ -13,6 +13,7 @@ from cudml.plan.normalization_column_tiles import (
     NARROW_ROW_BYTES,
     Columns,
     applied_columns,
+    are_whole_halves,
     clusters_of,
     columns_of,
     moves_whole_vectors,
@@ -85,6 +86,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         own["CLUSTER"] = chosen.blocks
     else:
         own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "STAGES": chosen.stages}
+        own["OPERANDS_EARLY"] = _loads_operands_early(groups, chosen)
     return {
         **groups.constants(spec),
         "EVICTION": groups.eviction,
@@ -100,6 +102,12 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "WHOLE": groups.count % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
         "RESIDENT": max(1, _resident_threads(groups, chosen) // chosen.threads),
     }
+
+
+def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
+    """Whether a thread that has whole columns loads scale and bias before their sums are there: those of columns."""
+    is_whole = groups.has("output") and not groups.tile and chosen.rounds == 1
+    return is_whole and not groups.has_own_operands and not are_whole_halves(groups)
 
 
 def _resident_threads(groups: Groups, chosen: Columns) -> int:

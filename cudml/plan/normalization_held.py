@@ -45,7 +45,7 @@ _LEAST_TILES, _LEAST_PART = 1.9, 3 / 4
 
 def plan_held(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch that reads the input once; None where something else is faster."""
-    if not (device.compute_capability >= (9, 0) and groups.are_floats):
+    if not (device.clusters and groups.are_floats):
         return None
     mean = groups.arrays.get("mean")
     turned = Turned.of(groups, mean if isinstance(mean, ArrayLayout) else moments_of(groups, spec))

@@ -95,6 +95,7 @@ def shares_of(groups: Groups, device: DeviceProperties, warps: int, rows: int) -
         "ROUNDS": 1,
         "ROWS": rows,
         "TEAMS": 1,
+        "CLUSTER": 1,
         "RESIDENT": resident_blocks(groups, device, THREADS_OF_64, warps * LANES),
     }
 

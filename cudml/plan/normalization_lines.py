@@ -51,10 +51,10 @@ _LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 #: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
-#: Of more rows of runs that begin anywhere a warp has 8, which is slower than a stream: (100, 320, 15, 15) halves over
-#: 0, 2, 3 take an H100 44 us and 27, (100, 16, 15, 15) 11.3 and 7.9. Of floats it is so if all groups have more of them
-#: for each multiprocessor: (32, 300, 17, 17), which have 164, take 13.3 us and 16.4.
-_MOST_ROWS_OF_RUNS, _ROWS_OF_STREAMS = 64, 288
+#: Halves in more rows of runs that begin anywhere, of which a warp has 8, are slower than as a stream: (100, 320, 15,
+#: 15) over 0, 2, 3 take an H100 44 us and 27, (100, 16, 15, 15) 11.3 and 7.9. Floats are not: (12, 500, 35, 29) take 23
+#: us and 31, (4, 3000, 61, 51) 111 and 138.
+_MOST_ROWS_OF_RUNS = 64
 
 #: With gelu, which takes long, a warp that holds more hides more. So does one of halves, but should hold few rows that
 #: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and 92.
@@ -73,26 +73,35 @@ _TABLES_OF_SHIFTED_HALVES = (_LINE_ROWS_OF_SHIFTED_HALVES, _LINE_ROWS_OF_SCALED_
 _LEAST_OF_MANY, _ROWS_OF_THREE_WARPS = 4, (5, 6)
 
 #: And a warp of its own for halves of so many rows, of which it loads those that there are: (52428, 1280) bfloat16s
-#: take 81 us so, and 93 by three warps.
-_ROWS_OF_ONE_WARP, _OF_ONE_WARP = (5, 6, 7), 8
+#: take 81 us so, and 93 by three warps. But (49152, 1536) take an H100 103 us by three, with 48 registers, and 107 so.
+_ROWS_OF_ONE_WARP, _OF_ONE_WARP = 5, 8
+
+#: Two warps for halves of so many rows, from fewer groups on than a warp of its own: (2048, 1024) bfloat16s take an
+#: H100 5.6 us so and 6.4 by four, (8192, 1024) 14.7 and 15.7, their mean and variance 8.3 and 9.4.
+_ROWS_OF_TWO_WARPS, _OF_TWO_WARPS = 4, 2
 
 #: And for float32 of so many rows, each element of which has its own scale and bias: (100764, 333) take 91 us so, and
 #: 101 where all 4 rows of a short group are worked on; and of 4 that begin anywhere: (131072, 438) take an H100 158 us
 #: so, and 316.
 _ROWS_OF_PART, _ROWS_OF_SHIFTED_PART = (3,), (3, 4)
 
-#: And of floats in groups of more rows than so many where scale and bias are the same for many of their elements, which
-#: leaves registers; or of groups of more than that which begin anywhere: (2236, 15001) take 101 us, and 123 by 8 rows.
+#: And of floats in groups of one run, of more rows than so many, where scale and bias are the same for many of their
+#: elements, which leaves registers; or of groups of more than that which begin anywhere: (2236, 15001) take 101 us, and
+#: 123 by 8 rows. But several runs, (64, 2048, 14, 14) over 0, 2, 3, take an H100 98.4 us so, and 87.1.
 MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 
-#: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them; and
-#: so many that it is memory alone that counts.
-_FEW_ROWS, _MANY_ROWS = 16, 256
+#: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them; so
+#: many that this is no longer so; and so many that it is memory alone that counts.
+_FEW_ROWS, _SOME_ROWS, _MANY_ROWS = 16, 48, 256
 
 #: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers, or 56 if it
 #: holds 4 that begin at words, or anywhere with a scale and bias of each element: (14643, 6146) bfloat16s take an H100
 #: 124 us so and 136 with 48, (6760, 13313) with scale and bias 155 and 254, but (7323, 12289) without 138 and 135.
 _LEAST_ROWS_OF_48, _ROWS_OF_56 = 16, 4
+
+#: And many groups of so many rows, of which a warp holds so many: (24576, 1536) bfloat16s take an H100 53.5 us so, and
+#: 55.0 with 64.
+_SHARE_OF_48 = (6, 2)
 
 #: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
 #: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
@@ -134,7 +143,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     rows, most_warps = rows_of(groups), most_warps_of(groups)
     if rows > min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]) or _are_better_in_tiles(groups, rows):
         return None
-    if _is_better_streamed(groups, rows, device):
+    if is_better_streamed(groups, rows, device):
         return None
     of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
@@ -143,11 +152,15 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
     shares = shares_of(groups, device, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
-    shares["RESIDENT"] = resident_blocks(groups, device, _threads(groups, rows, of_warp, at_once), warps * LANES)
+    threads = _threads(groups, rows, of_warp, at_once, device)
+    are_many_packed = groups.packed("input") and _are_many(groups, rows, device)
+    if _is_of_halves(groups) and (rows, of_warp) == _SHARE_OF_48 and are_many_packed:
+        threads = THREADS_OF_48
+    shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES)
     if _is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
     shares["ENDS"] = ends_of(groups, warps * of_warp * LANES, 1)
-    shares["SPLITS"] = warps > 1 and _are_faster_apart(groups, spec)
+    shares["SPLITS"] = warps > 1 and are_faster_apart(groups, spec)
     if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
         nbytes = groups.source.size * groups.source.dtype.itemsize
         shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
@@ -159,18 +172,26 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     table, packed, many = _line_rows(groups, spec), groups.packed("input"), _are_many(groups, rows, device)
     if _holds_most(groups, rows):
         return MOST_ROWS
-    if many and packed and _is_of_halves(groups) and rows in _ROWS_OF_ONE_WARP:
+    if many and packed and _is_of_halves(groups) and rows == _ROWS_OF_ONE_WARP:
         return _OF_ONE_WARP
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
     is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
-    least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else 1
+    least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
     fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
     return next(of_warp for of_warp in fitting if of_warp >= least)
 
 
+def _least_of_some(groups: Groups, rows: int, device: DeviceProperties) -> int:
+    """Rows that a warp holds at least of groups that are neither few nor many."""
+    are_some = groups.count * rows > _SOME_ROWS * device.multiprocessors
+    are_halves = groups.packed("input") and _is_of_halves(groups)
+    return _OF_TWO_WARPS if are_some and are_halves and rows == _ROWS_OF_TWO_WARPS else 1
+
+
 def _holds_most(groups: Groups, rows: int) -> bool:
     """Whether a warp holds as many rows as it can."""
-    if groups.source.dtype.name != "float32" or not groups.has("output") or rows <= _ROWS_OF_LARGE:
+    in_runs = len(groups.reduced.sizes) > 1
+    if groups.source.dtype.name != "float32" or not groups.has("output") or rows <= _ROWS_OF_LARGE or in_runs:
         return False
     if groups.has_own_operands:
         return _is_shifted(groups) and rows > _ROWS_OF_LARGE_SHIFTED
@@ -211,11 +232,10 @@ def _are_any_runs(groups: Groups) -> bool:
     return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
 
 
-def _is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+def is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether kernels/normalization_stream.cu is faster, and the GPU can launch it."""
     able = device.hardware_gates and device.cooperative_launch and groups.has("output") and not groups.is_double
-    are_many = groups.source.dtype.itemsize == 2 or groups.count * rows > _ROWS_OF_STREAMS * device.multiprocessors
-    return able and are_many and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
+    return able and groups.source.dtype.itemsize == 2 and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
 
 
 def _are_better_in_tiles(groups: Groups, rows: int) -> bool:
@@ -238,15 +258,26 @@ def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> b
     return rows in parts and own and is_single and _are_many(groups, rows, device)
 
 
-def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool) -> int:
+def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: DeviceProperties) -> int:
     """Of all blocks of a multiprocessor, where warps share groups of so many rows, and all groups are worked on at once
     or not."""
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         return THREADS_OF_56 if _ask_for_56(groups, of_warp) else THREADS_OF_48
-    is_large = (of_warp == 4 and at_once) or (of_warp == 8 and rows <= _ROWS_OF_LARGE)
+    are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
+    is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
+
+
+def _are_large_in_runs(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether packed floats in several runs need more registers than others, 8 rows to a warp: (40, 400, 16, 16) over
+    0, 2, 3 take an H100 14.3 us so and 15.5 with 64; but (128, 320, 16, 16) halves 23.3 and 18.8, and (64, 1000, 15,
+    15) floats, whose runs begin anywhere, 60 and 51. Nor if blocks are so large that the second one of a multiprocessor
+    would wait for the first: (64, 256, 16, 16) take 16.7 us so and 14.5."""
+    is_single = groups.source.dtype.itemsize == 4 and len(groups.reduced.sizes) > 1 and groups.packed("input")
+    are_apart = 2 * math.ceil(rows / 8) * LANES > THREADS_OF_80
+    return is_single and not (are_apart and groups.count > device.multiprocessors)
 
 
 def _ask_for_56(groups: Groups, of_warp: int) -> bool:
@@ -265,7 +296,7 @@ def _asks_for_80(groups: Groups, of_warp: int) -> bool:
     return of_warp == 8 or (of_warp == 4 and groups.step_of_runs("input") == 8)
 
 
-def _are_faster_apart(groups: Groups, spec: Normalization) -> bool:
+def are_faster_apart(groups: Groups, spec: Normalization) -> bool:
     """Whether warps all of whose rows exist are faster with code of their own: those of one run. Moments of packed
     groups are not, (3979, 8432) floats take 37 us so, and 33 otherwise; nor is gelu, of which there is much code."""
     if len(groups.reduced.sizes) > 1 or _is_gelu(spec):
