@@ -1,9 +1,9 @@
-"""The plans of normalizations of long groups that are so few that each is shared by a cluster: the second kernel of
-kernels/normalization_lines.cu.
+"""The plans of normalizations of long groups, so few that each is shared by a cluster of blocks, which hold it in
+registers: kernels/normalization_lines.cu.
 
-Blocks of a cluster wait for each other's sums, which takes half a microsecond, and leave that few multiprocessors idle.
-So what takes a block for each group 5 us, or a stream 9, takes 4; where there is more to do than the GPU can hold at
-once, others are faster.
+A block for each of them leaves most multiprocessors idle, and a stream waits for blocks anywhere on the GPU: (8, 16384)
+floats take an H100 5.1 us by a block each and 3.4 so, (16, 32768) 9.4 as a stream and 4.4. Where there is more to do
+than the GPU holds at once, others are faster.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _WARPS = 8
 #: 15.6 as a stream, (64, 40000), 320 blocks, 12.2 and 14.9.
 _ROWS_OF_ALL_AT_ONCE = 8
 
-#: Rows that a group has more of: those of fewer are held by one block as fast; of halves if there is more work than
-#: this. (8, 12288) float16s take an H100 3.6 us so and 4.2 by a block each, (64, 10240) with a scale of each channel
-#: 4.2 and 3.6.
+#: Rows that a group has more of, as one block holds fewer as fast, and that one of halves has if there is less work
+#: than that: (8, 12288) float16s take an H100 3.6 us so and 4.2 by a block each, (64, 10240) with a scale of each
+#: channel 4.2 and 3.6.
 _LEAST_ROWS, _LEAST_ROWS_OF_HALVES, _WORK_OF_FEW_ROWS = 64, 32, 0.5
 
 #: Rows of a group that one block can have too, and is faster with if there is more work than this, unless it would load
