@@ -2,7 +2,8 @@
 
 What `benchmarks.run` measures are shapes that somebody thought of. These are drawn at random, from 2^12 elements to
 2^27, and measured beside a copy and torch. Printed are those that torch is faster at, and those far behind the copy;
-and of those whose times another version wrote to a file before, on the same GPU, which take longer now.
+and of those whose times another version wrote to a file before, on the same GPU, which take longer now. With --compiled
+they are normalizations alone, beside torch.compile too, which takes a second or two for each.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +32,7 @@ _SMALLEST, _LARGEST = 12, 27
 #: Of the copy's speed, from so many bytes on: less is far behind. Smaller calls take as long as a launch does.
 _EXPECTED = ((1 << 26, 0.75), (1 << 23, 0.5), (1 << 20, 0.25))
 
-#: Torch is called faster from this ratio of the times on; less is noise.
+#: Another library is called faster from this ratio of the times on; less is noise.
 _FASTER = 1.02
 
 #: And a case takes longer than before, or less time, from this ratio on.
@@ -84,12 +86,15 @@ class Draw:
         return tuple(int(length) for length in self._random.permutation(shape))
 
 
-def cases(seed: int, count: int) -> Iterator[tuple[Family, Case]]:
-    """So many cases of all families, each once."""
+def cases(seed: int, count: int, compiled: bool = False) -> Iterator[tuple[Family, Case]]:
+    """So many cases of all families, each once; or of those that torch.compile is measured for, if it shall be."""
     draw, seen = Draw(seed), set[str]()
     while len(seen) < count:
         family, case = _draw_case(draw)
-        if str(case) not in seen and math.prod(case.shape) >= 1 << _SMALLEST:
+        # The formula that is compiled computes in float32.
+        case = replace(case, compiled_peer=compiled and "scale" in case.options and case.dtype != "float64")
+        is_asked_for = case.compiled_peer or not compiled
+        if is_asked_for and str(case) not in seen and math.prod(case.shape) >= 1 << _SMALLEST:
             seen.add(str(case))
             yield family, case
 
@@ -131,12 +136,12 @@ class Found(NamedTuple):
     case: Case
     ms: float
     copy_ms: float
-    torch_ms: float | None
+    peers_ms: dict[str, float]
+    """Of torch and, if that was asked for, torch.compile."""
 
-    @property
-    def of_torch(self) -> float:
-        """How many times as long as torch; 0 where that was not measured."""
-        return self.ms / self.torch_ms if self.torch_ms else 0
+    def of_peer(self, name: str) -> float:
+        """How many times as long as another library; 0 where that was not measured."""
+        return self.ms / self.peers_ms[name] if name in self.peers_ms else 0
 
     @property
     def is_weak(self) -> bool:
@@ -144,23 +149,24 @@ class Found(NamedTuple):
         return self.copy_ms < expected * self.ms
 
     def __str__(self) -> str:
-        torch = f", {self.of_torch:.2f} of torch's time" if self.torch_ms else ""
-        return f"{100 * self.copy_ms / self.ms:6.1f} % of copy {1e3 * self.ms:10.2f} us  {self.case}{torch}"
+        peers = "".join(f", {self.of_peer(name):.2f} of {name}'s time" for name in self.peers_ms)
+        return f"{100 * self.copy_ms / self.ms:6.1f} % of copy {1e3 * self.ms:10.2f} us  {self.case}{peers}"
 
 
 def measure(device: Device, family: Family, case: Case) -> Found:
-    """The case, a copy of as many bytes and, where it has a kernel for that, torch."""
+    """The case, a copy of as many bytes and, where it has a kernel for that, torch; torch.compile if the case says."""
     sets = [family.arrays(case, device.xp) for _ in range(_SETS if case.bytes < _SMALL_BYTES else 1)]
     ms = device.milliseconds([family.ours(case, arrays) for arrays in sets])
     copy_ms = device.milliseconds([device.copy(case.bytes) for _ in sets])
-    calls = [family.peers(case, arrays).get("torch") for arrays in sets]
-    torch = [call for call in calls if call]
-    try:
-        torch_ms = device.milliseconds(torch) if torch else None
-    except Exception as error:  # what torch has no kernel for
-        print(f"torch: {case}: {error}")
-        torch_ms = None
-    return Found(case, ms, copy_ms, torch_ms)
+    peers_ms: dict[str, float] = {}
+    for name, peers in (("torch", family.peers), ("torch_compile", family.compiled_peers)):
+        calls = [peers(case, arrays).get(name) for arrays in sets]
+        try:
+            if found := [call for call in calls if call]:
+                peers_ms[name] = device.milliseconds(found)
+        except Exception as error:  # what it has no kernel for
+            print(f"{name}: {case}: {error}")
+    return Found(case, ms, copy_ms, peers_ms)
 
 
 def sweep(device: Device, chosen: Iterable[tuple[Family, Case]], deadline: float) -> list[Found]:
@@ -177,10 +183,17 @@ def sweep(device: Device, chosen: Iterable[tuple[Family, Case]], deadline: float
 
 def table(found: Sequence[Found]) -> str:
     """The cases that are weak, the worst first."""
-    behind = sorted((f for f in found if f.of_torch > _FASTER), key=lambda f: -f.of_torch)
+    behind = {name: _behind(found, name) for name in ("torch", "torch_compile")}
     weak = sorted((f for f in found if f.is_weak), key=lambda f: f.copy_ms / f.ms)
-    head = f"{len(found)} cases: {len(behind)} slower than torch, {len(weak)} far behind a copy"
-    return "\n".join([head, "slower than torch:", *map(str, behind), "far behind a copy:", *map(str, weak)])
+    counts = "".join(f" {len(slower)} slower than {name}," for name, slower in behind.items())
+    lines = [f"{len(found)} cases:{counts} {len(weak)} far behind a copy"]
+    for name, slower in behind.items():
+        lines += [f"slower than {name}:", *map(str, slower)]
+    return "\n".join([*lines, "far behind a copy:", *map(str, weak)])
+
+
+def _behind(found: Sequence[Found], name: str) -> list[Found]:
+    return sorted((f for f in found if f.of_peer(name) > _FASTER), key=lambda f: -f.of_peer(name))
 
 
 def times_of(found: Iterable[Found]) -> dict[str, float]:
@@ -215,12 +228,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="other shapes")
     parser.add_argument("--count", type=int, default=450)
+    parser.add_argument("--compiled", action="store_true", help="normalizations alone, beside torch.compile too")
     parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no case is begun")
     parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
     parser.add_argument("--out", metavar="FILE", type=Path, help="keep the times for --against")
     parser.add_argument("--against", metavar="FILE", type=Path, help="tell what takes longer than these times")
     options = parser.parse_args(arguments)
-    chosen = list(cases(options.seed, options.count))
+    chosen = list(cases(options.seed, options.count, options.compiled))
     deadline = time.monotonic() + options.time_budget
     if options.dry_run:
         shrunk = [(family, case.shrunk()) for family, case in chosen]

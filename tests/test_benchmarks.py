@@ -363,6 +363,14 @@ def test_a_sweep_draws_the_same_shapes_again_and_none_twice() -> None:
     assert all(1 << 12 <= np.prod(case.shape) <= 1 << 29 for case in drawn)
 
 
+def test_a_sweep_beside_compilers_draws_what_they_compile() -> None:
+    drawn = list(sweep.cases(seed=3, count=50, compiled=True))
+    assert {(family, case.op, case.compiled_peer) for family, case in drawn} == {
+        (normalization, "mean_variance_normalization", True)
+    }
+    assert not any(case.compiled_peer for _, case in sweep.cases(seed=3, count=50))
+
+
 def test_a_sweep_runs_dry(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep.main(["--dry-run", "--count", "60"]) == 0
     assert capsys.readouterr().out.startswith("60 cases: ")
@@ -387,10 +395,12 @@ def test_a_sweep_tells_what_takes_longer_than_before(tmp_path: Path, capsys: pyt
 def test_a_sweep_tells_what_is_weak() -> None:
     large = Case("cumsum", "float32", (1 << 26,), 0)
     small = Case("cumsum", "float32", (1 << 12,), 0)
-    behind = sweep.Found(large, ms=1.1, copy_ms=1.0, torch_ms=1.0)
-    slow = sweep.Found(large, ms=1.5, copy_ms=1.0, torch_ms=None)
-    level = sweep.Found(large, ms=1.3, copy_ms=1.0, torch_ms=1.3)
-    launch = sweep.Found(small, ms=9.0, copy_ms=1.0, torch_ms=9.1)
+    behind = sweep.Found(large, ms=1.1, copy_ms=1.0, peers_ms={"torch": 1.0})
+    slow = sweep.Found(large, ms=1.5, copy_ms=1.0, peers_ms={})
+    level = sweep.Found(large, ms=1.3, copy_ms=1.0, peers_ms={"torch": 1.3, "torch_compile": 1.3})
+    launch = sweep.Found(small, ms=9.0, copy_ms=1.0, peers_ms={"torch": 9.1, "torch_compile": 4.5})
     lines = sweep.table([behind, slow, level, launch]).splitlines()
-    assert lines[0] == "4 cases: 1 slower than torch, 1 far behind a copy"
-    assert lines[1:] == ["slower than torch:", str(behind), "far behind a copy:", str(slow)]
+    assert lines[0] == "4 cases: 1 slower than torch, 1 slower than torch_compile, 1 far behind a copy"
+    assert lines[1:3] == ["slower than torch:", str(behind)]
+    assert lines[3:] == ["slower than torch_compile:", str(launch), "far behind a copy:", str(slow)]
+    assert str(launch).endswith("axis 0, 0.99 of torch's time, 2.00 of torch_compile's time")
