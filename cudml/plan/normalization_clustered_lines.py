@@ -18,15 +18,13 @@ from cudml.plan.normalization_line_shares import (
     THREADS_OF_64,
     THREADS_OF_80,
     THREADS_OF_128,
-    constants_of_lines,
     ends_of,
     resident_blocks,
     rows_of,
     shares_of,
 )
-from cudml.plan.normalization_lines import are_faster_apart, is_better_streamed
-from cudml.plan.normalization_steps import array_arguments, parameters
-from cudml.plan.plan import Launch, Plan, constants_of
+from cudml.plan.normalization_lines import are_faster_apart, is_better_streamed, one_launch
+from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
 #: Warps of a block, which has a power of two of rows.
@@ -96,8 +94,8 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
     resident = resident_blocks(groups, device, share.threads, _WARPS * LANES)
     if share.rows == _ROWS_OF_ALL_AT_ONCE and groups.count * blocks > resident * device.multiprocessors:
         return None
-    shares = shares_of(groups, device, _WARPS, share.rows)
-    own: dict[str, int] = {
+    shares = {
+        **shares_of(groups, device, _WARPS, share.rows),
         "CLUSTER": blocks,
         "PREFETCHED": False,
         "OPERANDS_EARLY": groups.has("output") and share.early and _are_narrow(groups),
@@ -105,12 +103,7 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
         "ENDS": ends_of(groups, blocks * _WARPS * share.rows * LANES, 1),
         "SPLITS": are_faster_apart(groups, spec),
     }
-    constants = constants_of(**constants_of_lines(groups, spec), **{**shares, **own})
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
-    launch = Launch(
-        "normalize_clustered_lines", groups.count * blocks, _WARPS * LANES, arguments, cluster=blocks, early=True
-    )
-    return Plan("normalization_lines.cu", constants, (launch,))
+    return one_launch("normalize_clustered_lines", groups, spec, shares, groups.count * blocks)
 
 
 def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | None:

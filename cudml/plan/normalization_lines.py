@@ -135,7 +135,8 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
     if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
         shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
-    return _one_launch("normalize_short_lines", groups, spec, shares, _WARPS_OF_SHORT_GROUPS * groups_of_warp)
+    blocks = math.ceil(groups.count / (_WARPS_OF_SHORT_GROUPS * groups_of_warp))
+    return one_launch("normalize_short_lines", groups, spec, shares, blocks)
 
 
 def plan_shared_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -153,9 +154,6 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     shares = shares_of(groups, device, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, rows, of_warp, at_once, device)
-    are_many_packed = groups.packed("input") and _are_many(groups, rows, device)
-    if _is_of_halves(groups) and (rows, of_warp) == _SHARE_OF_48 and are_many_packed:
-        threads = THREADS_OF_48
     shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES)
     if _is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
@@ -164,7 +162,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
         nbytes = groups.source.size * groups.source.dtype.itemsize
         shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
-    return _one_launch("normalize_lines", groups, spec, shares, 1)
+    return one_launch("normalize_lines", groups, spec, shares, groups.count)
 
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
@@ -265,6 +263,8 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: Dev
         return THREADS_OF_128
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         return THREADS_OF_56 if _ask_for_56(groups, of_warp) else THREADS_OF_48
+    if _is_of_halves(groups) and groups.packed("input") and (rows, of_warp) == _SHARE_OF_48:
+        return THREADS_OF_48 if _are_many(groups, rows, device) else THREADS_OF_64
     are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
@@ -309,8 +309,9 @@ def _is_gelu(spec: Normalization) -> bool:
     return spec.activation is not None and spec.activation.name == "gelu"
 
 
-def _one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], groups_of_block: int) -> Plan:
+def one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], blocks: int) -> Plan:
+    """The plan of so many blocks that read all groups once."""
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     block = shares["TEAMS"] * shares["WARPS"] * LANES
-    launch = Launch(kernel, math.ceil(groups.count / groups_of_block), block, arguments, early=True)
+    launch = Launch(kernel, blocks, block, arguments, cluster=shares["CLUSTER"], early=True)
     return Plan("normalization_lines.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))
