@@ -8,7 +8,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -47,7 +47,7 @@ _CLEARED_PER_SECOND = 1 << 38
 
 _SCRAMBLER = 0x9E3779B97F4A7C15  # an odd number of irregular bits
 
-_HOST_ROUNDS = 5
+_HOST_ROUNDS = 25
 _HOST_CALLS = 500
 
 
@@ -70,11 +70,11 @@ class Device(Protocol):
     def milliseconds(self, calls: Sequence[Call]) -> float:
         """The device's time of one of these calls, median of several, after a warm-up."""
 
-    def host_microseconds(self, call: Call) -> float:
-        """The host's time of a call among many that are enqueued back to back."""
+    def host_microseconds(self, calls: Sequence[Call]) -> list[float]:
+        """The host's time of each call among many that are enqueued back to back."""
 
-    def bare_launch_microseconds(self) -> float:
-        """The same of the least that a call could be: the launch of a CuPy RawKernel."""
+    def bare_launch(self) -> Call:
+        """The least that a call could be: the launch of a CuPy RawKernel."""
 
     def free_memory(self) -> None:
         """Gives cached memory back, and returns when that disturbs no measurement any more."""
@@ -135,17 +135,22 @@ class Gpu:
         repeats = round(SECONDS_PER_MEASUREMENT / second / len(calls))
         return self._median(sequence, min(max(repeats, 3), REPEATS)) / len(calls)
 
-    def host_microseconds(self, call: Call) -> float:
-        def seconds() -> float:
-            self._stream.synchronize()
-            return _seconds_per_call(call)
+    def host_microseconds(self, calls: Sequence[Call]) -> list[float]:
+        """Medians of rounds in which all take turns: others slow a host down for seconds, by up to a half."""
+        rounds = [[self._host_seconds(call) for call in calls] for _ in range(_HOST_ROUNDS)]
+        return [statistics.median(seconds) * 1e6 for seconds in zip(*rounds, strict=True)]
 
-        return _median_microseconds(seconds)
+    def _host_seconds(self, call: Call) -> float:
+        self._stream.synchronize()
+        start = time.perf_counter()
+        for _ in range(_HOST_CALLS):
+            call()
+        return (time.perf_counter() - start) / _HOST_CALLS
 
-    def bare_launch_microseconds(self) -> float:
+    def bare_launch(self) -> Call:
         kernel = self.xp.RawModule(code=BARE_KERNEL).get_function("bare")
         x, out = self.xp.ones((2, 32, 64), "f4")
-        return self.host_microseconds(lambda: kernel((32,), (128,), (x, out, np.int32(1))))
+        return lambda: kernel((32,), (128,), (x, out, np.int32(1)))
 
     def free_memory(self) -> None:
         self._stream.synchronize()
@@ -218,11 +223,11 @@ class Host:
             call()
         return (time.perf_counter() - start) * 1e3 / len(calls)
 
-    def host_microseconds(self, call: Call) -> float:
-        return self.milliseconds([call]) * 1e3
+    def host_microseconds(self, calls: Sequence[Call]) -> list[float]:
+        return [self.milliseconds([call]) * 1e3 for call in calls]
 
-    def bare_launch_microseconds(self) -> float:
-        return self.host_microseconds(lambda: None)
+    def bare_launch(self) -> Call:
+        return lambda: None
 
     def free_memory(self) -> None:
         """NumPy caches nothing."""
@@ -231,17 +236,6 @@ class Host:
 def _outputs_at_once(calls: Sequence[Call]) -> list[Any]:
     """What the calls return, none of it in memory that another one's result has left."""
     return [call() for call in calls]
-
-
-def _seconds_per_call(call: Call) -> float:
-    start = time.perf_counter()
-    for _ in range(_HOST_CALLS):
-        call()
-    return (time.perf_counter() - start) / _HOST_CALLS
-
-
-def _median_microseconds(seconds: Callable[[], float]) -> float:
-    return statistics.median(seconds() for _ in range(_HOST_ROUNDS)) * 1e6
 
 
 def _driver_version() -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.case import ROOFS, Case
 
+OURS = "cudml"
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 
 
@@ -43,9 +44,9 @@ class Report:
         self._records: dict[str, dict[str, Any]] = {}
         self._path = path
 
-    def add(self, case: Case, copy_ms: float, ms: float, host_us: float | None = None) -> None:
+    def add(self, case: Case, copy_ms: float, ms: float) -> None:
         """Adds the time of cudml, and of a copy of the same bytes in the same run."""
-        record = {
+        self._records[str(case)] = {
             "op": case.op,
             "dtype": case.dtype,
             "shape": list(case.shape),
@@ -57,15 +58,27 @@ class Report:
             "copy_fraction": copy_ms / ms,
             "peers_ms": {},
         }
-        host = {} if host_us is None else {"host_us": host_us, "peers_host_us": {}}
-        self._records[str(case)] = {**record, **host}
 
-    def add_peer(self, case: Case, name: str, ms: float, host_us: float | None = None) -> None:
-        """Adds the times of another library, or of a roof, to a case added before."""
+    def add_peer(self, case: Case, name: str, ms: float) -> None:
+        """Adds the time of another library, or of a roof, to a case added before."""
         record = self._records[str(case)]
         record.setdefault("roofs_ms" if name in ROOFS else "peers_ms", {})[name] = ms
-        if host_us is not None and name not in ROOFS:
+
+    def peers_of(self, case: Case) -> set[str]:
+        """The other libraries that a case added before was measured with."""
+        return set(self._records[str(case)]["peers_ms"])
+
+    def add_host(self, case: Case, name: str, host_us: float) -> None:
+        """Adds the host's time of cudml, first, or of another library to a case added before."""
+        record = self._records[str(case)]
+        if name == OURS:
+            record |= {"host_us": host_us, "peers_host_us": {}}
+        else:
             record["peers_host_us"][name] = host_us
+
+    def add_bare_launch(self, host_us: float) -> None:
+        """Adds the host's time of a bare launch."""
+        self._head["bare_launch_us"] = host_us
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Measures all cases and writes the results: `python -m benchmarks.run`.
 
-cudml comes first in every case, the other libraries while the time lasts, and what has to be compiled last. The file
-is written after each case, so that a run that is cut short loses little.
+cudml comes first in every case, the other libraries while the time lasts, and what has to be compiled last; then the
+host's times. The file is written after each case, so that a run that is cut short loses little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeAlias
 from benchmarks.case import READING, Arrays, Call, Case, Family
 from benchmarks.device import ROTATIONS, Device, Gpu, Host
 from benchmarks.families import FAMILIES
-from benchmarks.report import Report, default_path
+from benchmarks.report import OURS, Report, default_path
 from benchmarks.requirements import table
 from cudml import info
 
@@ -54,6 +54,28 @@ class Run:
                         return
                     self._attempt(f"peers of {case}", partial(self._peers, family, case, getattr(family, kind)))
 
+    def measure_hosts(self) -> None:
+        """The host's time of the smallest cases, by all libraries that were measured, and of a bare launch."""
+        calls = [
+            (case, name, call)
+            for family in self._families
+            for case in filter(self._report.has, self._cases(family))
+            if case.is_host_bound
+            for name, call in self._host_calls(family, case).items()
+        ]
+        bare = self._device.bare_launch()
+        bare_us, *microseconds = self._device.host_microseconds([bare, *(call for _, _, call in calls)])
+        self._report.add_bare_launch(bare_us)
+        for (case, name, _), host_us in zip(calls, microseconds, strict=True):
+            self._report.add_host(case, name, host_us)
+        self._report.write()
+
+    def _host_calls(self, family: Family, case: Case) -> dict[str, Call]:
+        arrays = family.arrays(case, self._device.xp)
+        peers = {**family.peers(case, arrays), **family.compiled_peers(case, arrays)}
+        measured = self._report.peers_of(case)
+        return {OURS: family.ours(case, arrays), **{name: peers[name] for name in peers if name in measured}}
+
     def _cases(self, family: Family) -> Iterator[Case]:
         chosen = (case for case in family.CASES if case.matches(self._text))
         return (case.shrunk() if self._shrink else case for case in chosen)
@@ -63,8 +85,7 @@ class Run:
         copies = [device.copy(case.bytes) for _ in rotations]
         calls = [family.ours(case, family.arrays(case, device.xp)) for _ in rotations]
         before, ms, after = device.milliseconds(copies), device.milliseconds(calls), device.milliseconds(copies)
-        host_us = device.host_microseconds(calls[0]) if case.is_host_bound else None
-        self._report.add(case, (before + after) / 2, ms, host_us)
+        self._report.add(case, (before + after) / 2, ms)
         if case.roof == READING:
             self._peer(case, READING, [device.read(case.bytes) for _ in rotations])
         self._report.write()
@@ -76,9 +97,7 @@ class Run:
             self._attempt(f"    by {name}", partial(self._peer, case, name, calls))
 
     def _peer(self, case: Case, name: str, calls: Sequence[Call]) -> None:
-        ms = self._device.milliseconds(calls)
-        host_us = self._device.host_microseconds(calls[0]) if case.is_host_bound else None
-        self._report.add_peer(case, name, ms, host_us)
+        self._report.add_peer(case, name, self._device.milliseconds(calls))
         self._report.write()
 
     def _attempt(self, what: str, measure: Callable[[], None]) -> bool:
@@ -122,12 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = device.facts()
     is_part = bool(options.only or options.filter)  # which must not replace a file of all results
     path = options.out or (None if is_part else default_path(facts["gpu"]))
-    report = Report({**facts, "bare_launch_us": device.bare_launch_microseconds()}, path)
+    report = Report(facts, path)
     families = [FAMILIES[name] for name in options.only or FAMILIES]
     run = Run(device, report, families, shrink=options.dry_run, text=options.filter)
     run.measure_ours()
     if not options.no_peers:
         run.measure_peers(deadline)
+    run.measure_hosts()
     print(table(report.records) if options.table == "required" else report.table())
     return 1 if run.failures else 0
 
