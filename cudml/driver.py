@@ -72,6 +72,18 @@ def stream_number(stream: int) -> int | None:
     return None if failed else number.value
 
 
+def device_of_stream(stream: int) -> int | None:
+    """The number of the GPU that a stream is on; None if the driver does not tell."""
+    context, device = ctypes.c_void_p(), ctypes.c_int()
+    if function("cuStreamGetCtx", 2)(stream, ctypes.addressof(context)):
+        return None
+    if function("cuCtxPushCurrent_v2", 1)(context):
+        return None
+    failed = function("cuCtxGetDevice", 1)(ctypes.addressof(device))
+    function("cuCtxPopCurrent_v2", 1)(ctypes.addressof(context))
+    return None if failed else device.value
+
+
 @cache
 def function(name: str, pointers: int) -> Any:
     """The driver's function of that name, which takes so many pointers, to be called with addresses."""

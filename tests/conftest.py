@@ -167,6 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "share(n): the CPU executor takes about one in n of the variants, not two, or all with --in-full"
     )
     config.addinivalue_line("markers", "large: needs gigabytes; runs only with --large, never on backend emulated")
+    config.addinivalue_line("markers", "gpus(n): needs so many")
     for marker in ("slow", "thread_unsafe", "parallel_threads", "iterations", "leaks_references"):
         config.addinivalue_line("markers", f"{marker}: one of the markers in NumPy's own tests, without effect here")
     for name in config.getoption("--backend") or ():
@@ -206,6 +207,9 @@ def why_not_run(item: pytest.Item, unusable: dict[str, str]) -> str | None:
     backend = backend_of(item)
     if backend in unusable:
         return f"of backend {backend} not run: {unusable[backend]}"
+    gpus = item.get_closest_marker("gpus")
+    if gpus and driver.gpu_count() < gpus.args[0]:
+        return f"for {gpus.args[0]} GPUs not run: the NVIDIA driver offers fewer"
     if item.get_closest_marker("large") and (not item.config.getoption("--large") or backend == Emulated.name):
         return "of gigabytes not run: --large does, but for backend emulated"
     return "of the CPU executor not run: --in-full does, and takes long" if is_left_to_full_runs(item) else None

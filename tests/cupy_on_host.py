@@ -95,7 +95,7 @@ class CupyOnHost:
 
     def _replace_cuda(self, monkeypatch: pytest.MonkeyPatch) -> None:
         steps_of, layout_of = launcher.steps_of.__wrapped__, memory.Layout.of
-        stream = SimpleNamespace(ptr=0)
+        stream = SimpleNamespace(ptr=0, device_id=-1)
         pieces = DeviceScratch(self._zeros, self._zeros)
         for module, replaced in (
             (cuda_backend, {"get_device_id": lambda: self.device, "properties_of": lambda device: H200}),
@@ -113,7 +113,7 @@ class CupyOnHost:
             (binding, {"shares_its_memory": lambda value: hasattr(value, "dtype")}),
             (memory.Layout, {"of": lambda array: _layout(array) or layout_of(array)}),
             (cupy, {"empty": self.empty}),
-            (cupy.cuda, {"get_current_stream": lambda: stream, "alloc": self._alloc}),
+            (cupy.cuda, {"get_current_stream": lambda device=0: stream, "alloc": self._alloc}),
             (self.backend, {"empty": self._empty_in_order, "copy": lambda a: self.asarray(self.to_numpy(a))}),
             (self.backend, {"to_host": self.to_numpy}),
         ):

@@ -316,6 +316,32 @@ def test_subnormals_survive(cupy):
     assert cudml.fmod(tiny, tiny[:1]).get().view(np.uint32).tolist() == [0, 2, 1]
 
 
+@pytest.mark.parametrize("captured", [False, True], ids=["stream", "graph"])
+def test_elements_that_lie_anywhere_are_copied_byte_by_byte(cupy, captured):
+    """CuPy's own kernels read them at multiples of their size."""
+    values = np.arange(-20, 20, dtype=np.float64)
+    host = np.zeros(8 * 41 + 1, np.uint8)
+    host[1:321].view(np.float64)[...] = values
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        memory = cupy.asarray(host)
+        operand, out = memory[1:321].view(np.float64), memory[9:].view(np.float64)
+        if captured:
+            stream.begin_capture()
+        cudml.fmod(operand, 3.0, out=out)
+        if captured:
+            stream.end_capture().launch(stream)
+        found = memory.get(stream=stream)[9:].view(np.float64)
+    assert found.tolist() == np.fmod(values, 3.0).tolist()
+
+
+def test_offsets_that_lie_anywhere_are_read(cupy):
+    host = np.zeros(97, np.uint8)
+    host[1:].view(np.int64)[::4] = 0, 5, 9
+    offsets = cupy.asarray(host)[1:].view(np.int64)[::4]
+    result = cudml.segmented_cumsum(cupy.arange(9.0), offsets)
+    assert result.get().tolist() == [0, 1, 3, 6, 10, 5, 11, 18, 26]
+
+
 def test_offsets_that_lie_cannot_lead_outside(cupy):
     """Checked offsets may change afterwards; whatever they hold then, nothing outside the arrays is touched."""
     a = cupy.ones(50_000, np.float32)

@@ -263,16 +263,28 @@ def test_a_captured_call_has_a_workspace_of_its_own(xp, streams, mode):
     assert len({first, *captured}) == 5
 
 
+class OtherLibrary:
+    """A stream as libraries hand it over, which they may close although others have it."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
 @on_gpu
 @pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
-def test_streams_that_cupy_does_not_own_are_told_apart(xp, run, scratch):
+@pytest.mark.parametrize("kind", ["protocol", "address"])
+def test_streams_that_cupy_does_not_own_are_told_apart(xp, run, scratch, kind):
     """Their handles come back too, and nothing of ours holds them."""
     import cupy
+    from cupy.cuda import ExternalStream, Stream
 
     counts = [gpu_counts(xp) for _ in range(40)]
     for own in counts:
-        owner = cupy.cuda.Stream(non_blocking=True)
-        with cupy.cuda.ExternalStream(owner.ptr):
+        owner = Stream(non_blocking=True)
+        with Stream.from_external(OtherLibrary(owner.ptr)) if kind == "protocol" else ExternalStream(owner.ptr):
             run(tickets(), {"counts": own, "rounds": LONG})
         del owner
     cupy.cuda.Device().synchronize()

@@ -410,6 +410,17 @@ def test_what_is_copied_to_a_gpu_is_copied_to_that_of_another_array(host, monkey
     assert done == ["copied", "left"]
 
 
+@pytest.mark.parametrize(("address", "device", "entered"), [(512, 1, [1]), (512, -2, []), (0, None, [])])
+def test_another_librarys_array_stays_on_its_gpu(host, monkeypatch, address, device, entered):
+    """Wherever CuPy's current device is another one, it would copy."""
+    asked, x = [], host.asarray(X)
+    monkeypatch.setattr(backend, "pointerGetAttributes", {512: SimpleNamespace(device=device)}.get)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda number: nullcontext(asked.append(number)))
+    monkeypatch.setattr(cupy, "asarray", lambda value: x)
+    assert host.backend.asarray(SimpleNamespace(__cuda_array_interface__={"data": (address, False)})) is x
+    assert asked == entered
+
+
 def test_a_thread_without_a_context_gets_one_from_cupy(host):
     x = host.asarray(X)
     for has_context in (True, False, True):

@@ -9,18 +9,19 @@ import pytest
 
 pytest.importorskip("cupy", reason="streams are CuPy's")
 
+import cupy
 from cupy.cuda.runtime import CUDARuntimeError
 
 from cudml import driver
 from cudml.cuda import streams as under_test
-from cudml.cuda.streams import Streams
+from cudml.cuda.streams import Streams, check_current_stream
 
 
 class OwnStream:
     """Stands for cupy.cuda.Stream."""
 
-    def __init__(self, ptr: int, done: bool = True) -> None:
-        self.ptr, self.is_done = ptr, done
+    def __init__(self, ptr: int, done: bool | None = True, device_id: int = 0) -> None:
+        self.ptr, self.is_done, self.device_id = ptr, done, device_id
 
     @property
     def done(self) -> bool:
@@ -74,15 +75,37 @@ def test_a_handle_that_came_back_is_held_anew(streams):
 
 
 def test_streams_that_cupy_does_not_own_have_the_drivers_numbers(streams):
-    external, per_thread = SimpleNamespace(ptr=512), OwnStream(2)
-    names = [streams.name(stream) for stream in (OwnStream(512), external, per_thread)]
-    assert names == [512, ("number", 1512), ("number", 1002)]
+    by_address = SimpleNamespace(ptr=512, device_id=0)
+    by_protocol, per_thread = OwnStream(1024, device_id=-1), OwnStream(2, device_id=-1)
+    names = [streams.name(stream) for stream in (OwnStream(512), by_address, by_protocol, per_thread)]
+    assert names == [512, ("number", 1512), ("number", 2024), ("number", 1002)]
     assert [*streams._held] == [512]
+
+
+def test_the_legacy_stream_needs_no_number(streams):
+    legacy = OwnStream(0, device_id=-1)
+    assert [streams.name(legacy) for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("ptr", "own", "of_stream"), [(0, -1, None), (512, 1, None), (512, -1, 1), (2, -1, 1), (512, -1, None)]
+)
+def test_a_stream_may_be_used_on_its_gpu(monkeypatch, ptr, own, of_stream):
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda device: OwnStream(ptr, device_id=own))
+    monkeypatch.setattr(driver, "device_of_stream", lambda handle: of_stream)
+    check_current_stream(1)
+
+
+def test_a_stream_of_another_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda device: OwnStream(512, device_id=-1))
+    monkeypatch.setattr(driver, "device_of_stream", lambda handle: 0)
+    with pytest.raises(ValueError, match="stream is on GPU 0 and the arrays are on GPU 1; use a stream that was made"):
+        check_current_stream(1)
 
 
 def test_a_thread_without_a_context_gets_one(streams, monkeypatch):
     done = []
     monkeypatch.setattr(under_test.runtime, "free", done.append)
     monkeypatch.setattr(driver, "stream_number", lambda handle: 7 if done else None)
-    assert streams.name(SimpleNamespace(ptr=512)) == ("number", 7)
+    assert streams.name(OwnStream(512, device_id=-1)) == ("number", 7)
     assert done == [0]

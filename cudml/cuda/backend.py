@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import cupy
 import numpy as np
 from cupy.cuda.device import get_device_id
+from cupy.cuda.runtime import pointerGetAttributes
 
 from cudml.backend import register, register_repeating
 from cudml.cuda.device import properties_of
-from cudml.cuda.graphs import copy_of, is_capturing
+from cudml.cuda.graphs import copy_of, is_aligned, is_capturing
 from cudml.cuda.launcher import launch
 from cudml.cuda.repeats import Repeat, Repeats, key_of
 from cudml.memory import make_in_order
@@ -22,6 +23,8 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, alignment_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Spec
+
+_NO_DEVICE = -1
 
 
 class _Thread(threading.local):
@@ -72,7 +75,8 @@ class CudaBackend:
         if isinstance(value, cupy.ndarray):
             return value
         if hasattr(value, "__cuda_array_interface__"):
-            array = cupy.asarray(value)
+            with _device_of(value):  # on another one CuPy would make a copy
+                array = cupy.asarray(value)
             if array.dtype.kind != "V":  # bfloat16, which the interface has no name for, DLPack does
                 return array
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
@@ -98,7 +102,9 @@ class CudaBackend:
     def to_host(self, array: cupy.ndarray) -> np.ndarray | None:
         """A copy on the host, which waits for the stream; None while the stream is being captured."""
         with array.device:
-            return None if is_capturing() else cupy.asnumpy(array)
+            if is_capturing():
+                return None
+            return cupy.asnumpy(array if is_aligned(array) else copy_of(array))
 
     def run(self, spec: Spec, arrays: Mapping[str, Any]) -> None:
         present = _present(arrays)
@@ -136,6 +142,13 @@ class CudaBackend:
         plan = self._plan(spec, present, device)
         if plan.launches:
             self.repeats.add(key, Repeat(plan, device, given, present, result, in_place, also))
+
+
+def _device_of(value: Any) -> AbstractContextManager[Any]:
+    """The device of another library's array, as a context."""
+    address = value.__cuda_array_interface__["data"][0]
+    device = pointerGetAttributes(address).device if address else _NO_DEVICE
+    return nullcontext() if device < 0 else cupy.cuda.Device(device)
 
 
 def _present(arrays: Mapping[str, Any]) -> dict[str, Any]:

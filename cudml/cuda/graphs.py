@@ -50,8 +50,20 @@ def zeros_for_replays(nbytes: int) -> MemoryPointer:
 
 def copy_of(array: cupy.ndarray) -> cupy.ndarray:
     """A copy in C order, which replays fill anew if it is made during a capture."""
+    source = array if is_aligned(array) else _bytes_of(array)
     if not is_capturing() or not array.size:
-        return array.copy()
-    copy = cupy.ndarray(array.shape, array.dtype, memory_for_replays(array.nbytes))
-    copy[...] = array
-    return copy
+        copy = source.copy()
+    else:
+        copy = cupy.ndarray(source.shape, source.dtype, memory_for_replays(array.nbytes))
+        copy[...] = source
+    return copy.view(array.dtype).reshape(array.shape)
+
+
+def is_aligned(array: cupy.ndarray) -> bool:
+    """Whether every element lies at a multiple of its size, as CuPy's own kernels take for granted."""
+    return all(place % array.itemsize == 0 for place in (array.data.ptr, *array.strides))
+
+
+def _bytes_of(array: cupy.ndarray) -> cupy.ndarray:
+    """A view with one axis more, along which the bytes of an element lie."""
+    return cupy.ndarray((*array.shape, array.itemsize), cupy.uint8, array.data, (*array.strides, 1))

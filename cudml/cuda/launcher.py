@@ -12,6 +12,7 @@ from cupy_backends.cuda.api import driver
 
 from cudml.cuda.cache import cubin_path, fill_cache
 from cudml.cuda.device import architecture_of
+from cudml.cuda.streams import check_current_stream
 from cudml.cuda.temporary import workspace_and_scratch
 from cudml.plan.binding import Binding
 from cudml.plan.plan import Launch, Plan
@@ -22,7 +23,9 @@ _PORTABLE_CLUSTER, _LARGER_CLUSTERS_ALLOWED = 8, 14
 
 
 def launch(plan: Plan, arrays: Mapping[str, Any], device: int) -> None:
-    """Launches the plan's kernels on the current stream of `device`, which is the current one."""
+    """Launches the plan's kernels on the current stream of `device`, which is the current one; ValueError if that
+    stream is on another."""
+    check_current_stream(device)
     workspace, scratch = workspace_and_scratch(plan.workspace_bytes, plan.scratch_bytes, device)
     for step, function, binding in steps_of(plan, device):
         values = binding(arrays, address_of, workspace.address, scratch.address)

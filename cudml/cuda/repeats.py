@@ -20,6 +20,7 @@ import cupy
 import numpy as np
 from cupy.cuda import alloc, driver, get_current_stream
 from cupy.cuda.device import get_device_id
+from cupy.cuda.runtime import CUDARuntimeError
 
 from cudml.cuda.early import EarlyLaunch, can_begin_early
 from cudml.cuda.launcher import Step, address_of, steps_of
@@ -210,7 +211,8 @@ class Repeat:
                     _launch_cooperative_kernel(handle, grid, 1, 1, block, 1, 1, shared_bytes, stream, table)
                 else:
                     _launch_kernel(handle, grid, 1, 1, block, 1, 1, shared_bytes, stream, table, 0)
-        except driver.CUDADriverError:  # a thread that has no context yet gets one in full; other errors come again
+        except (driver.CUDADriverError, CUDARuntimeError):
+            # A thread that has no context yet gets one in full; other errors come again there.
             return None
         finally:
             self._free.append(memory)

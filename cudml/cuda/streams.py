@@ -6,7 +6,7 @@ of the old one still uses. So a stream is held here, from its first launch with 
 until then no other has its handle.
 
 That does nothing for streams that CuPy does not own, and the default streams of all threads have one handle. These are
-told apart by the driver's numbers, which never come again.
+told apart by the driver's numbers, which never come again. Nor does CuPy know which GPU the former are on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from cupy.cuda import Stream, runtime
 
 from cudml import driver
 
-_PER_THREAD = 2
+_LEGACY, _PER_THREAD = 0, 2
+_NO_DEVICE = -1  # of a stream of whichever GPU is current, or that CuPy did not make
 _OURS_ALONE = 2  # references to an object in a dictionary while they are counted
 
 
@@ -36,7 +37,7 @@ class Streams:
         handle: int = stream.ptr
         if self._held.get(handle) is stream:
             return handle
-        if type(stream) is not Stream or handle == _PER_THREAD:
+        if not _can_be_held(stream):
             return "number", _number(handle)
         with self._lock:
             self._release_finished()
@@ -50,6 +51,29 @@ class Streams:
             for handle in list(held):
                 if sys.getrefcount(held[handle]) <= _OURS_ALONE and _is_done(held[handle]):
                     del held[handle]
+
+
+def _can_be_held(stream: Stream | cupy.cuda.ExternalStream) -> bool:
+    """Whether the handle is the stream's own for as long as the object lives."""
+    if stream.ptr == _LEGACY:
+        return True
+    return type(stream) is Stream and stream.ptr != _PER_THREAD and stream.device_id != _NO_DEVICE
+
+
+def check_current_stream(device: int) -> None:
+    """ValueError if the current stream of `device` is on another GPU.
+
+    CuPy refuses such a stream when it is made current, unless another library made it.
+    """
+    stream = cupy.cuda.get_current_stream(device)
+    if stream.ptr == _LEGACY or stream.device_id != _NO_DEVICE:
+        return
+    found = driver.device_of_stream(stream.ptr)
+    if found not in (None, device):
+        raise ValueError(
+            f"the current stream is on GPU {found} and the arrays are on GPU {device}; use a stream that was made "
+            f"while GPU {device} was the current device"
+        )
 
 
 def _number(handle: int) -> int | None:
