@@ -1,11 +1,11 @@
 // Mean, variance and normalization of groups whose elements lie side by side, in one run or in many.
 //
-// A group of up to a block is read once, and normalized from registers: by some lanes of a warp, by a warp, or by
-// several. Nothing is waited for but memory, so many small blocks do best, each thread of which loads a few chunks, all
-// of them before it uses the first. Dense chunks are loaded in words from wherever they begin, but go through shared
-// memory on their way out unless they are aligned, or a warp has all of its rows in one run: these are moved in whole
-// pieces both ways (normalization_shifted.cuh). Where chunks are not dense, rows of 32 go through shared memory both
-// ways, so that neighbouring lanes move neighbouring elements.
+// A group of up to a cluster of blocks is read once, and normalized from registers: by some lanes of a warp, by a warp,
+// by several, or by several blocks. Nothing is waited for but memory, so many small blocks do best, each thread of
+// which loads a few chunks, all of them before it uses the first. Dense chunks are loaded in words from wherever they
+// begin, but go through shared memory on their way out unless they are aligned, or a warp has all of its rows in one
+// run: these are moved in whole pieces both ways (normalization_shifted.cuh). Where chunks are not dense, rows of 32 go
+// through shared memory both ways, so that neighbouring lanes move neighbouring elements.
 //
 // Larger groups are cut into tiles and read twice: the sums of all tiles, from which the last blocks find the
 // statistics, then every tile again, from the last to the first, which the cache still holds.
@@ -49,7 +49,14 @@ constexpr int SHORT_LENGTH = LENGTH > 0 ? LENGTH : 1;  // known to the compiler,
 
 static_assert(GROUPS_OF_ROW == 1 || GROUP_ROWS == 1, "rows of many groups or of one");
 
-// The groups of a row, or the one that it is a part of.
+// The first group of a warp.
+__device__ Index group_of_warp() {
+    const Index warp = static_cast<Index>(blockIdx.x) * TEAMS + threadIdx.x / LANES;
+    return warp * (ROWS / GROUP_ROWS) * GROUPS_OF_ROW;
+}
+
+// The groups of a row, or the one that it is a part of. For those that do not exist stands the warp's first, which no
+// other warp writes where the output is the input.
 struct RowGroups {
     const Arrays& arrays;
     const Geometry& g;
@@ -58,8 +65,7 @@ struct RowGroups {
     int count;  // 0 behind the last group
 
     __device__ RowGroups(const Arrays& arrays, const Geometry& g, int row) : arrays(arrays), g(g) {
-        const Index warp = static_cast<Index>(blockIdx.x) * TEAMS + threadIdx.x / LANES;
-        first = (warp * (ROWS / GROUP_ROWS) + row / GROUP_ROWS) * GROUPS_OF_ROW;
+        first = group_of_warp() + row / GROUP_ROWS * GROUPS_OF_ROW;
         begin = row % GROUP_ROWS * ROW;
         count = up_to(g.groups - first, GROUPS_OF_ROW);
     }
@@ -67,7 +73,9 @@ struct RowGroups {
     // Moments of 300 halves take 0.31 ms so in place of 0.52, but with an output nothing is gained: 0.55 and 0.51.
     __device__ bool exist() const { return ENDS == WHOLE || HAS_OUTPUT || GROUP_ROWS == 1 || begin < g.length; }
     __device__ bool has(int number) const { return ENDS == WHOLE || number < count; }
-    __device__ Arrays group(int number) const { return arrays.at(g.kept.offsets(has(number) ? first + number : 0)); }
+    __device__ Arrays group(int number) const {
+        return arrays.at(g.kept.offsets(has(number) ? first + number : group_of_warp()));
+    }
     __device__ Index length() const { return GROUPS_OF_ROW > 1 ? SHORT_LENGTH : g.length; }
     __device__ Index end(int number) const { return has(number) ? length() : 0; }
 
@@ -211,6 +219,7 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
                       double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     prefetch_short_rows(input, g);
     await_launch_ahead();
+    if (ENDS != WHOLE && group_of_warp() >= g.groups) return;
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};
@@ -437,11 +446,11 @@ __device__ Half take_rows(Rows& rows, RowBuffer& buffer, const Arrays& group, co
 // From the sums of this block to those of its cluster, whose blocks have as many rows each, a power of two.
 __device__ Sums cluster_sum(Sums& of_block, const Sums& sums) {
     if constexpr (CLUSTER == 1) return sums;
-    constexpr int WIDTH = CLUSTER > 4 ? 8 : CLUSTER > 2 ? 4 : 2, RANKS = CLUSTER;
+    constexpr int WIDTH = CLUSTER > 4 ? 8 : CLUSTER > 2 ? 4 : 2;
     if (threadIdx.x == 0) of_block = sums;
     cluster_sync();
     const int rank = lane_index() % WIDTH;
-    const Sums of_rank = rank < RANKS ? *map_shared(&of_block, rank) : Sums{};
+    const Sums of_rank = rank < CLUSTER ? *map_shared(&of_block, rank) : Sums{};
     cluster_arrive();
     return lane_sum<WIDTH>(of_rank);
 }
