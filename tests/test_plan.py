@@ -696,11 +696,11 @@ def test_as_few_blocks_share_a_bundle_as_hold_it(shape, dtype, blocks):
     ("shape", "dtype", "expected"),
     [
         ((192, 512, 13, 13), "float16", ["normalize_shared_bundles"]),
-        ((64, 96, 31, 30), "float16", ["normalize_stream"]),  # fewer blocks than multiprocessors
+        ((256, 96, 31, 30), "float16", ["normalize_stream"]),  # fewer blocks than multiprocessors
         ((100, 2048, 13, 13), "float16", ["normalize_shared_bundles"]),
         ((64, 1000, 21, 21), "float16", ["normalize_stream"]),  # by 3 blocks, where a stream moves runs in pieces
         ((64, 1024, 19, 19), "float16", ["normalize_shared_bundles"]),  # by 2
-        ((50, 256, 21, 21), "float16", ["normalize_stream"]),  # by 2, of which few are busy
+        ((50, 256, 21, 21), "float16", ["sum_lines", "apply_lines"]),  # by 2, of which few are busy; the cache holds it
         ((384, 1024, 11, 11), "float32", ["normalize_shared_bundles"]),
         ((300, 192, 17, 15), "float32", ["normalize_stream"]),  # too many blocks to a bundle
         ((256, 128, 11, 11), "float32", ["normalize_stream"]),
@@ -994,7 +994,7 @@ def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
         ((4096, 131072), (1,)),
         ((100, 70 * 4096), (1,)),
         ((90, 140 * 4096 - 8), (1,)),
-        ((3, 10**6), (1,)),
+        ((3, 5 * 10**6), (1,)),
         ((20_000, 2048), (0,)),
     ],
 )
@@ -1250,7 +1250,79 @@ def test_older_gpus_have_no_clusters():
     array = layout((8, 20_000), "float32")
     device = H200._replace(compute_capability=(8, 9))
     plan = make_plan(Normalization((1,)), {"input": array, "output": array}, device)
-    assert kernels(plan) == ["normalize_stream"]
+    assert kernels(plan) == ["sum_lines", "apply_lines"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernels_of_gpu"),
+    [
+        ((8, 192, 35, 35), "float16", {50: "sum_lines", 40: "sum_lines", 6: "normalize_stream"}),
+        ((64, 3, 224, 224), "float16", {50: "sum_lines", 40: "normalize_stream"}),
+        ((6, 4, 544, 736), "float16", {50: "normalize_stream"}),  # groups of 3 MB
+        ((4, 3, 224, 224), "float32", {50: "sum_lines"}),
+        ((8, 192, 35, 35), "float32", {50: "normalize_stream"}),
+        ((4, 3, 224, 224), "float64", {50: "sum_lines"}),
+    ],
+)
+def test_two_steps_read_what_the_cache_holds(shape, dtype, kernels_of_gpu):
+    array = layout(shape, dtype)
+    for megabytes, kernel in kernels_of_gpu.items():
+        device = H200._replace(cache_bytes=megabytes << 20)
+        plan = make_plan(Normalization((1, 2, 3)), {"input": array, "output": array}, device)
+        assert plan.launches[0].kernel == kernel, megabytes
+
+
+@pytest.mark.parametrize(("length", "steps"), [(6_000_000, 1), (6_500_000, 2)])
+def test_groups_that_would_be_folded_often_are_read_twice(length, steps):
+    array = layout((6, length), "float32")
+    assert len(make_plan(Normalization((1,)), {"input": array, "output": array}).launches) == steps
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "warps"),
+    [((4, 3, 224, 224), "float16", 4), ((64, 3, 224, 224), "float16", 8), ((64, 64, 512, 512), "float64", 16)],
+)
+def test_few_tiles_have_few_warps(shape, dtype, warps):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((1, 2, 3)), {"input": array, "output": array})
+    assert (plan.launches[0].kernel, int(constants(plan)["WARPS"])) == ("sum_lines", warps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "registers"),
+    [
+        ((524_288, 69), "float16", 64),
+        ((524_288, 64), "float16", 64),
+        ((136_920, 440), "float16", 48),  # aligned, two rows
+        ((1_000_000, 33), "float32", 48),
+        ((20_000, 3001), "float16", 56),
+        ((4000, 14_001), "float16", 48),  # by 14 warps
+        ((30_000, 2050), "float16", 48),  # from words on
+    ],
+)
+def test_what_reads_halves_that_begin_anywhere_has_more_registers(shape, dtype, registers):
+    moments = layout((shape[0], 1), dtype)
+    plan = make_plan(Moments((1,)), {"input": layout(shape, dtype), "mean": moments, "variance": moments})
+    [launch] = plan.launches
+    threads = int(constants(plan)["RESIDENT"]) * launch.block
+    assert 65536 // threads // 8 * 8 == registers
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "block", "spans"),
+    [
+        ((32, 1_864_071), "float64", 512, 2),
+        ((16, 6_000_001), "float16", 512, 1),
+        ((32, 3_000_000), "float32", 128, 1),  # whole vectors
+        ((10, 600_001), "int8", 128, 1),  # few bytes
+        ((2, 18_295_956), "float16", 128, 1),  # few steps
+    ],
+)
+def test_large_rows_that_begin_anywhere_have_large_blocks(shape, dtype, block, spans):
+    array = layout(shape, dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
+    assert (plan.launches[0].kernel, plan.launches[0].block) == ("scan_short_columns", block)
+    assert int(constants(plan)["SPANS"]) == spans
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,14 @@ def _stored_rows(rows: int) -> int:
     return rows if rows <= _MOST_STORED_ROWS else _STORED_OF_MORE_ROWS
 
 
-def resident_blocks(groups: Groups, device: DeviceProperties, threads: int, block: int) -> int:
-    """Blocks that shall fit a multiprocessor, `threads` threads in all for the usual normalization."""
+def resident_blocks(
+    groups: Groups, device: DeviceProperties, threads: int, block: int, of_readers: int = THREADS_OF_48
+) -> int:
+    """Blocks that shall fit a multiprocessor: `threads` threads in all for the usual normalization, or `of_readers`, by
+    several warps, for moments alone."""
     if groups.is_double:
         threads = THREADS_OF_96 if groups.source.dtype.itemsize == 8 else THREADS_OF_128
     elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
-        threads = THREADS_OF_48
+        threads = of_readers
     most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
     return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))

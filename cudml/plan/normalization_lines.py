@@ -35,6 +35,16 @@ _WARPS_OF_SHORT_GROUPS = 2
 #: else's group, and 0.342 so; 768 take 0.324 and 0.477 ms.
 _SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
 
+#: Threads that fit a multiprocessor where these are halves of which only moments are asked: of (524288, 69) float16
+#: they take an H100 58 us so and 119 with 48 registers, of (524288, 64) 26.0 and 27.1; of (1000000, 33) floats 62 and
+#: 61, and of (136920, 440) bfloat16, aligned and in two rows, 52.7 and 50.2.
+_SHORT_READERS_OF_HALVES = THREADS_OF_64
+
+#: And of few warps that share halves which begin at odd ones, and hold so many rows: moments of (20000, 3001) float16
+#: take 45.9 us so and 49.3 with 48, of (9000, 7001) 47.7 and 52.2; but of (4000, 14001) 50.9 and 48.3, of (30000, 2050)
+#: 51.7 and 49.4.
+_READERS_OF_ODD_HALVES, _ROWS_OF_ODD_HALVES, _MOST_WARPS_OF_ODD_HALVES = THREADS_OF_56, 4, 8
+
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows: as were the fastest on an
 #: H200 for float32 with an output, and for moments alone and what is computed in double. (4681, 7168) floats take 69 us
 #: by 8 rows, and 72 by 4.
@@ -121,10 +131,12 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     groups_of_warp = held // group_rows * (LANES // lanes)
     packed = all(groups.packed(name) for name in ("input", "output") if groups.has(name))
     threads = THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else THREADS_OF_64
+    few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
+    of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
     shares = {
         **shares_of(groups, device, 1, held),
         "TEAMS": _WARPS_OF_SHORT_GROUPS,
-        "RESIDENT": resident_blocks(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES),
+        "RESIDENT": resident_blocks(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES, of_readers),
         "LINE_LANES": lanes,
         "STORED_ROWS": 1,
         "LENGTH": groups.length if lanes < LANES else 0,
@@ -154,7 +166,8 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     shares = shares_of(groups, device, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, rows, of_warp, at_once, device)
-    shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES)
+    of_readers = _READERS_OF_ODD_HALVES if _are_odd_halves(groups, of_warp, warps) else THREADS_OF_48
+    shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES, of_readers)
     if _is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
     shares["ENDS"] = ends_of(groups, warps * of_warp * LANES, 1)
@@ -246,6 +259,12 @@ def _are_better_in_tiles(groups: Groups, rows: int) -> bool:
 def _is_shifted(groups: Groups) -> bool:
     """Whether a group is a run that begins anywhere."""
     return groups.step_of_runs("input") > 0 and not groups.packed("input")
+
+
+def _are_odd_halves(groups: Groups, of_warp: int, warps: int) -> bool:
+    """Whether few warps hold such rows of a run of halves that begins at an odd one."""
+    begins_at_odd = _is_shifted(groups) and groups.step_of_runs("input") == groups.source.dtype.itemsize == 2
+    return begins_at_odd and of_warp == _ROWS_OF_ODD_HALVES and warps <= _MOST_WARPS_OF_ODD_HALVES
 
 
 def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:

@@ -41,10 +41,10 @@ _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 #: transposed in place of 0.566. Of 4 teams none is done much before others, and 2 that draw are slower by 1 %.
 _DRAWING_TEAMS, _DRAWN = 8, 4
 
-#: Pieces whose sums a folder loads at a time, at least and at the most: room for more than there are takes longer to
-#: compile. Each time is as long as some units take to pass a block, by how many there are: 650 groups of 6656000 bytes,
-#: in 204 pieces, take an H200 0.182 ms where 128 are folded at a time, and 0.114 with 256.
-_LEAST_FOLDED, _MOST_FOLDED = 16, 256
+#: Pieces whose sums a folder loads at a time, at least and at the most, and how often at the most: room for more than
+#: there are takes longer to compile. Each time is as long as some units take to pass a block, by how many there are:
+#: 650 groups of 6656000 bytes, in 204 pieces, take an H200 0.182 ms where 128 are folded at a time, and 0.114 with 256.
+_LEAST_FOLDED, _MOST_FOLDED, _MOST_FOLDS = 16, 256, 2
 _UNITS_OF_FOLD = ((128, 2), (256, 3))
 
 #: Units of a piece that normalizers hold, the first ones, at the most: where the ring cannot hold two pieces.
@@ -68,15 +68,25 @@ _BEST_PIECE = 2
 #: H100 116 us so, 118 two by two and 125 row by row.
 _STORED_ROWS = 4
 
+#: What is read twice all the same where the cache holds it, as tiles of blocks that wait for nobody are faster than a
+#: line of them: input of so much of the second-level cache at the most, less two groups, by the bytes of an element.
+#: (64, 3, 224, 224) float16 over 1, 2, 3 take an H100 22.2 us so and 29.2 as a stream, (8, 192, 35, 35) 8.9 and 18.4,
+#: (256, 16, 32, 32) over 0, 2, 3 11.7 and 16.1; but (64, 64, 56, 56) 28.5 and 24.5, (6, 4, 544, 736) over 1, 2, 3 22.5
+#: and 20.3. Floats (4, 3, 224, 224) take 5.8 and 7.0, (8, 192, 35, 35) 12.5 and 11.4, doubles 9.1 and 10.2, 17.1
+#: and 17.2.
+_PART_OF_CACHE = {2: 0.4, 4: 0.1, 8: 0.2}
+
 #: What adders leave of a stage, beside sums; and what a block knows of batches: kernels/normalization_teams.cuh, KNOWN.
 _SHIFT_BYTES, _BATCHES_BYTES = 16, 8 * 16
 
 
 def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch for groups whose elements lie side by side; None for moments, where the GPU cannot hold a group, or
-    where two steps are faster: units that threads copy, folded one by one, more than once. (41825, 4, 79, 4) bfloat16
-    over 0, 2, 3 take an H100 297 us so and 249 in two steps, (59054, 2, 10, 2) floats 23.8 and 19.5."""
-    if not groups.has("output"):
+    where two steps are faster: what the cache holds, units that threads copy, folded one by one, more than once, and
+    pieces that are folded more than twice. (41825, 4, 79, 4) bfloat16 over 0, 2, 3 take an H100 297 us so and 249 in
+    two steps, (59054, 2, 10, 2) floats 23.8 and 19.5; (6, 6500000) floats, in 794 pieces, 199 and 160, (23, 32, 512,
+    288) doubles over 0, 2, 3, in 1656, 3051 and 861, but (6, 6000000) floats, in 367, 127 and 148."""
+    if not groups.has("output") or _is_read_twice(groups, device):
         return None
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
@@ -92,7 +102,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     if ring is None:
         return None
     pieces = math.ceil(cut.units / ring.piece)
-    if pieces > _MOST_FOLDED and ring.piece == 1 and not bulk:
+    if pieces > (_MOST_FOLDED if ring.piece == 1 and not bulk else _MOST_FOLDS * _MOST_FOLDED):
         return None
     folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
     whole = groups.length % elements == 0 and cut.units % ring.piece == 0
@@ -123,6 +133,18 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
     return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
+
+
+def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether the cache holds what two steps read. Not of runs whose elements are loaded one by one, nor if each
+    element that begins anywhere has its own scale, as those of (4, 500001) float16, which take 12.1 us so and 11.3 as a
+    stream."""
+    size, in_runs = groups.source.dtype.itemsize, len(groups.reduced.sizes) > 1
+    begins_anywhere = not groups.packed("input")
+    is_slow = groups.has_own_operands or (in_runs and not groups.in_long_runs("input"))
+    if (groups.is_double and size < 8) or (begins_anywhere and is_slow):
+        return False
+    return (groups.source.size + 2 * groups.length) * size <= _PART_OF_CACHE[size] * device.cache_bytes
 
 
 def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:

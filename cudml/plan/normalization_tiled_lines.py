@@ -13,10 +13,12 @@ from cudml.plan.groups import Groups
 from cudml.plan.layout import power_of_two
 from cudml.plan.loads import EVICT_NORMALLY
 from cudml.plan.normalization_line_shares import (
+    THREADS_OF_56,
     THREADS_OF_64,
     constants_of_lines,
     ends_of,
     most_warps_of,
+    resident_blocks,
     rows_of,
     shares_of,
 )
@@ -39,6 +41,16 @@ _LONG_RUN, _LONGER_RUN = 4, {2: 128, 4: 8}
 #: floats, 53 % of two tiles, take an H100 117 us by 4 warps, and 141 by 16.
 _LEAST_OF_TILES = 0.75
 
+#: And threads of a multiprocessor that only read halves of such runs, one by one: moments of (128, 256, 15, 15) over 0,
+#: 2, 3 take an H100 12.9 us so and 14.2 with 48 registers, of (32, 100, 55, 55) 14.7 and 15.3; but of (568, 64, 777,
+#: 4), four by four, 94.6 and 89.5.
+_READERS_OF_HALVES = THREADS_OF_56
+
+#: Tiles for each multiprocessor, before warps that share one are more than so few: (4, 3, 224, 224) float16 over 1, 2,
+#: 3 take an H100 5.0 us by 4 warps and 6.7 by 16, (16, 200000) 10.0 and 11.1, (64, 3, 224, 224) 22.2 by 8 and 23.4 by
+#: 16.
+_LEAST_TILES, _LEAST_WARPS = 2.5, 4
+
 #: But if these are moments of so many groups for each multiprocessor, a block alone adds up all of a group that does
 #: not fill its tiles, each warp so many times its rows at the most: 95 us. (1500, 50001) takes 111, and 126 in tiles;
 #: (4096, 65536), which fills them, 348 and 339.
@@ -52,6 +64,8 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     shares = {**shares_of(groups, device, tile.warps, tile.rows), "ROUNDS": tile.rounds}
     if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, THREADS_OF_64 // block))
+    elif groups.source.dtype.itemsize == 2 and _begin_anywhere(groups) and groups.grain_of("input") == 1:
+        shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, _READERS_OF_HALVES)
     shares["ENDS"] = ends_of(groups, chunks, 1)
     shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
     shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs
@@ -77,7 +91,7 @@ class _Tile(NamedTuple):
 def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     """As large as a block may have, or smaller if that leaves less of a group's tiles empty, by powers of two, as tiles
     are added up pairwise; or a whole group."""
-    in_runs = len(groups.reduced.sizes) > 1 and not groups.packed("input")
+    in_runs = _begin_anywhere(groups)
     are_longer = _are_long_runs(groups, _TILE_ROWS, _LONGER_RUN.get(groups.source.dtype.itemsize, _LONG_RUN))
     warps, rows = most_warps_of(groups), rows_of(groups)
     if in_runs and (groups.has("output") or not are_longer):
@@ -89,7 +103,15 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
         return _Tile(math.ceil(rows / (of_warp * rounds)), of_warp, rounds)
     while warps > 1 and rows < _LEAST_OF_TILES * math.ceil(rows / (warps * of_warp)) * warps * of_warp:
         warps //= 2
+    tiles = groups.count * rows / of_warp / device.multiprocessors
+    while groups.has("output") and warps > _LEAST_WARPS and tiles / warps < _LEAST_TILES:
+        warps //= 2
     return _Tile(warps, of_warp)
+
+
+def _begin_anywhere(groups: Groups) -> bool:
+    """Whether groups are several runs that do."""
+    return len(groups.reduced.sizes) > 1 and not groups.packed("input")
 
 
 def _are_long_runs(groups: Groups, of_warp: int, times: int = _LONG_RUN) -> bool:
