@@ -654,6 +654,7 @@ SMALL_GROUPS = [
     normalization("groups of more rows", (2, 4099), np.float64, (1,), device=NO_CLUSTERS),
     normalization("groups in place", (3, 600), np.float32, (1,), out="same"),
     normalization("groups of a warp in place", (9, 100), np.float32, (1,), out="same"),
+    normalization("groups of a warp of every second in place", (66, 100), np.float32, (1,), "every second", "same"),
     normalization("groups of halves", (2, 1500), np.float16, (1,)),
     normalization("groups shifted by a byte", (3, 150), np.float32, (1,), "offset by a byte", "offset by a byte"),
     normalization("groups of odd halves", (9, 257), np.float16, (1,)),
