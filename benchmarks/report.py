@@ -69,12 +69,13 @@ class Report:
         return set(self._records[str(case)]["peers_ms"])
 
     def add_host(self, case: Case, name: str, host_us: float) -> None:
-        """Adds the host's time of cudml, first, or of another library to a case added before."""
+        """Adds the host's time of cudml or of another library to a case added before."""
         record = self._records[str(case)]
+        peers = record.setdefault("peers_host_us", {})
         if name == OURS:
-            record |= {"host_us": host_us, "peers_host_us": {}}
+            record["host_us"] = host_us
         else:
-            record["peers_host_us"][name] = host_us
+            peers[name] = host_us
 
     def add_bare_launch(self, host_us: float) -> None:
         """Adds the host's time of a bare launch."""

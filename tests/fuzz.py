@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from conftest import BACKENDS
-from layouts import POISON
+from layouts import POISON, Pattern, Poisoned, View
 from reference import FLOATS, INTEGERS, SCAN_DTYPES, is_float
 
 import cudml
@@ -91,53 +91,51 @@ class Draw:
         return (values * (1 - 2j)).astype(dtype) if dtype.kind == "c" else values.astype(dtype)
 
 
-class Placed:
+def any_pattern(draw: Draw, rank: int) -> Pattern:
+    """Axes in any order, with steps and gaps, from any byte on; or a dense array."""
+    is_dense = draw.chance(0.3)
+    order = [*range(rank)] if is_dense else [int(axis) for axis in draw.random.permutation(rank)]
+    steps = [1 if is_dense else draw.one_of((1, 1, 1, 1, -1, 2)) for _ in range(rank)]
+    gaps = [0 if is_dense else draw.one_of((0, 0, 0, 1, 3, 16)) for _ in range(rank)]
+    skipped = draw.one_of((0, 0, 0, None, 8, 1))  # None: an element
+
+    def layout(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, View]:
+        reaches = [n * abs(step) + gap for n, step, gap in zip(shape, steps, gaps, strict=True)]
+        fits = math.prod(reaches) <= _MOST
+        stored = [reaches[axis] if fits else shape[axis] for axis in order]
+        start = dtype.itemsize if skipped is None else skipped
+        end = start + math.prod(stored) * dtype.itemsize
+        parts = [
+            slice(None) if not fits else slice(n - 1, None, -1) if step < 0 else slice(0, n * step, step)
+            for n, step in zip(shape, steps, strict=True)
+        ]
+
+        def take(buffer: Any) -> Any:
+            array = buffer[start:end].view(dtype).reshape(stored)
+            return array.transpose([order.index(axis) for axis in range(rank)])[tuple(parts)]
+
+        return end + 16, take
+
+    return layout
+
+
+class Placed(Poisoned):
     """An array in some layout, inside a buffer that is full of poison elsewhere."""
 
     def __init__(self, xp: Any, draw: Draw, shape: Sequence[int], dtype: np.dtype) -> None:
-        axes, is_dense = range(len(shape)), draw.chance(0.3)
-        self._order = [*axes] if is_dense else [int(axis) for axis in draw.random.permutation(len(shape))]
-        self._steps = [1 if is_dense else draw.one_of((1, 1, 1, 1, -1, 2)) for _ in axes]
-        padding = [0 if is_dense else draw.one_of((0, 0, 0, 1, 3, 16)) for _ in axes]
-        if math.prod(n * abs(step) + more for n, step, more in zip(shape, self._steps, padding, strict=True)) > _MOST:
-            self._steps, padding = [1] * len(shape), [0] * len(shape)
-        self._stored = [shape[axis] * abs(self._steps[axis]) + padding[axis] for axis in self._order]
-        self._start = draw.one_of((0, 0, 0, dtype.itemsize, 8, 1))
-        self._xp, self.shape, self.dtype = xp, tuple(shape), dtype
-        self._nbytes = self._start + math.prod(self._stored) * dtype.itemsize
-        self._buffer = xp.asarray(self._poison())
-        self.array = self._view(self._buffer)
-
-    def _poison(self) -> np.ndarray:
-        return np.full(self._nbytes + 16, POISON, np.uint8)
-
-    def _view(self, buffer: Any) -> Any:
-        array = buffer[self._start : self._nbytes].view(self.dtype).reshape(self._stored)
-        array = array.transpose([self._order.index(axis) for axis in range(len(self._order))])
-        parts = (
-            slice(n - 1, None, -1) if step < 0 else slice(0, n * step, step)
-            for n, step in zip(self.shape, self._steps, strict=True)
-        )
-        return array[tuple(parts)]
+        super().__init__(xp, tuple(shape), dtype, any_pattern(draw, len(shape)))
+        self.shape, self.dtype = tuple(shape), dtype
 
     def fill(self, values: np.ndarray | None = None) -> Placed:
         """Puts in the values, or poison."""
-        host = self._poison()
+        host = np.full(self._buffer.shape, POISON, np.uint8)
         if values is not None:
             self._view(host)[...] = values
         self._buffer[...] = self._xp.asarray(host)
         return self
 
-    def values(self) -> np.ndarray:
-        """What is in the array, after the check that nothing was written around it."""
-        host = self._xp.to_numpy(self._buffer)
-        values = self._view(host).copy()
-        self._view(host).view(f"V{self.dtype.itemsize}")[...] = np.void(bytes([POISON]) * self.dtype.itemsize)
-        assert (host == POISON).all(), f"bytes outside of {self} were written"
-        return values
-
     def __str__(self) -> str:
-        return f"{self.dtype} {self.shape} with strides {self.array.strides} from {self._start}"
+        return f"{self.dtype} {self.shape} with strides {self.array.strides}"
 
 
 @dataclass
@@ -158,7 +156,7 @@ class Call:
 
 def check(xp: Any, draw: Draw, call: Call) -> None:
     """Raises AssertionError unless both ways agree, as often as they are made."""
-    values = [placed.values() for placed in call.inputs]
+    values = [placed.read() for placed in call.inputs]
     target = _target(xp, draw, call)
     name = f"{call.name} of {', '.join(map(str, call.inputs))} into {target}"
     expected = call.dense(target and target.dtype)
@@ -171,12 +169,12 @@ def check(xp: Any, draw: Draw, call: Call) -> None:
                 target.fill()
             results = call.compute(target and target.array)
             results = results if isinstance(results, tuple) else (results,)
-            found = [target.values()] if target else [xp.to_numpy(result) for result in results]
+            found = [target.read()] if target else [xp.to_numpy(result) for result in results]
             for one, other in zip(found, expected, strict=True):
                 assert_same_bits(one, other, f"{name}, planned for {others}")
             for placed, before in zip(call.inputs, values, strict=True):
                 if placed is not target:
-                    assert_same_bits(placed.values(), before, f"an input of {name}")
+                    assert_same_bits(placed.read(), before, f"an input of {name}")
 
 
 def _target(xp: Any, draw: Draw, call: Call) -> Placed | None:
@@ -215,7 +213,7 @@ def scan(xp: Any, draw: Draw) -> Call:
     dtypes = [other for other in SCAN_DTYPES if (other.kind == "c") == (dtype.kind == "c")]
     options |= {"dtype": draw.one_of(dtypes)} if draw.chance(0.3) else {}
     x = Placed(xp, draw, shape, dtype).fill(draw.values(shape, dtype))
-    rows = np.moveaxis(x.values(), axis, -1)
+    rows = np.moveaxis(x.read(), axis, -1)
 
     def dense(out_dtype: np.dtype | None) -> tuple[np.ndarray, ...]:
         out = _dense(xp, (*rows.shape[:-1], rows.shape[-1] + initial), out_dtype)
@@ -235,7 +233,7 @@ def segmented_scan(xp: Any, draw: Draw) -> Call:
     offsets = np.sort(np.r_[0, draw.random.integers(0, size, count, endpoint=True), size])
     placed = Placed(xp, draw, offsets.shape, draw.one_of((np.dtype("i4"), np.dtype("i8")))).fill(offsets)
     x = Placed(xp, draw, (size,), dtype).fill(draw.values((size,), dtype))
-    values = x.values()
+    values = x.read()
 
     def dense(out_dtype: np.dtype | None) -> tuple[np.ndarray, ...]:
         return (xp.to_numpy(function(xp.asarray(values), offsets, out=_dense(xp, (size,), out_dtype), **options)),)
@@ -266,7 +264,7 @@ def normalization(xp: Any, draw: Draw) -> Call:
     options |= {"activation": draw.one_of([*PARAMETERS])} if draw.chance(0.3) else {}
     last = tuple(range(len(shape) - len(axes), len(shape)))
     rows, *turned = (
-        placed.values().transpose(order) if isinstance(placed, Placed) else placed for placed in (x, *operands)
+        placed.read().transpose(order) if isinstance(placed, Placed) else placed for placed in (x, *operands)
     )
 
     def dense(out_dtype: np.dtype | None) -> tuple[np.ndarray, ...]:
@@ -294,7 +292,7 @@ def moments(xp: Any, draw: Draw) -> Call:
     axes, order = _groups(draw, len(shape))
     x = Placed(xp, draw, shape, dtype).fill(draw.values(shape, dtype))
     options = {"keepdims": True, "correction": draw.one_of((0, 0, 1, 0.5))}
-    rows, last = x.values().transpose(order), tuple(range(len(shape) - len(axes), len(shape)))
+    rows, last = x.read().transpose(order), tuple(range(len(shape) - len(axes), len(shape)))
 
     def dense(out_dtype: np.dtype | None) -> tuple[np.ndarray, ...]:
         found = cudml.mean_var(xp.asarray(rows), last, **options)
@@ -310,7 +308,7 @@ def modulus(xp: Any, draw: Draw) -> Call:
     parts = [[1 if draw.chance(0.2 * k) else n for n in shape] for k in range(2)]
     placed = [Placed(xp, draw, part, dtype).fill(draw.values(part, dtype)) for part in parts]
     number = draw.one_of((3, 7)) if draw.chance(0.2) else None
-    values = [np.broadcast_to(operand.values(), shape) for operand in placed]
+    values = [np.broadcast_to(operand.read(), shape) for operand in placed]
 
     def dense(out_dtype: np.dtype | None) -> tuple[np.ndarray, ...]:
         dividend, divisor = (xp.asarray(array) for array in values)

@@ -79,9 +79,9 @@ def _place(xp: Any, values: np.ndarray, pattern: Pattern) -> tuple[Any, Any]:
 class Poisoned:
     """An output full of poison, inside a poisoned buffer."""
 
-    def __init__(self, xp: Any, shape: tuple[int, ...], dtype: Any, pattern: str = "contiguous") -> None:
+    def __init__(self, xp: Any, shape: tuple[int, ...], dtype: Any, pattern: str | Pattern = "contiguous") -> None:
         self._xp, self._dtype = xp, np.dtype(dtype)
-        size, self._view = PATTERNS[pattern](shape, self._dtype)
+        size, self._view = (PATTERNS[pattern] if isinstance(pattern, str) else pattern)(shape, self._dtype)
         self._buffer = xp.asarray(np.full(size, POISON, np.uint8))
         self.array = self._view(self._buffer)
 

@@ -127,6 +127,17 @@ def test_hash_covers_paths_and_contents_in_sorted_order(tmp_path: Path) -> None:
     assert kernels_sha256(tmp_path) == hashlib.sha256(b"a.cuh\x001b.cu\x002more/c.cu\x003").hexdigest()
 
 
+def test_calls_take_turns_while_the_host_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_HOST_ROUNDS", 3)
+    monkeypatch.setattr(device, "_HOST_CALLS", 2)
+    made: list[str] = []
+    gpu = Gpu.__new__(Gpu)
+    gpu._stream = SimpleNamespace(synchronize=lambda: made.append("|"))
+    times = gpu.host_microseconds([lambda: made.append("bare"), lambda: time.sleep(0.001) or made.append("call")])
+    assert made == ["|", "bare", "bare", "|", "call", "call"] * 3
+    assert times[0] < 500 < times[1]
+
+
 def test_file_is_named_after_the_gpu() -> None:
     assert default_path("NVIDIA H200").name == "h200.json"
     assert default_path("NVIDIA GeForce RTX 4090").name == "geforce-rtx-4090.json"

@@ -6,14 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from test_cuda import NAMES, SPIN, calls
+from test_cuda import CYCLES, NAMES, SPIN, calls
 
 import cudml
 from cudml import dml
 
 pytestmark = [pytest.mark.backend("cuda"), pytest.mark.gpus(2), pytest.mark.xdist_group("gpu")]
-
-CYCLES = 200_000_000  # about a tenth of a second
 
 #: Of the operator's output CuPy would take the current device's memory.
 ANYWHERE = [name for name in NAMES if name != "operator"]

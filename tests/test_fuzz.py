@@ -18,7 +18,7 @@ def test_random_calls_find_the_same_bits_in_any_layout(xp, number):
 
 
 @on_both
-@pytest.mark.parametrize("kind", fuzz.KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", dict.fromkeys(fuzz.KINDS), ids=lambda kind: kind.__name__)
 def test_other_bits_are_noticed(xp, kind, monkeypatch):
     def changed(xp, draw):
         call = kind(xp, draw)
@@ -40,10 +40,10 @@ def with_another_last(array):
 @on_both
 def test_a_write_beside_an_output_is_noticed(xp):
     placed = fuzz.Placed(xp, fuzz.Draw(5, LARGEST), (3, 4), np.dtype(np.float32)).fill()
-    placed.values()
+    placed.read()
     placed._buffer[-1] = 0
-    with pytest.raises(AssertionError, match=r"bytes outside of float32 \(3, 4\)"):
-        placed.values()
+    with pytest.raises(AssertionError, match="bytes outside the output"):
+        placed.read()
 
 
 def test_an_error_is_a_finding(monkeypatch):

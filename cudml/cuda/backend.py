@@ -24,8 +24,6 @@ from cudml.plan.layout import ArrayLayout, alignment_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Spec
 
-_NO_DEVICE = -1
-
 
 class _Thread(threading.local):
     planned: list[tuple[Plan, int]] | None = None
@@ -147,8 +145,9 @@ class CudaBackend:
 def _device_of(value: Any) -> AbstractContextManager[Any]:
     """The device of another library's array, as a context."""
     address = value.__cuda_array_interface__["data"][0]
-    device = pointerGetAttributes(address).device if address else _NO_DEVICE
-    return nullcontext() if device < 0 else cupy.cuda.Device(device)
+    if address and (device := pointerGetAttributes(address).device) >= 0:
+        return cupy.cuda.Device(device)
+    return nullcontext()
 
 
 def _present(arrays: Mapping[str, Any]) -> dict[str, Any]:

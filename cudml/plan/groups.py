@@ -301,6 +301,13 @@ class Groups:
         """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
         return any(self._kind_of(name) == OF_RUNS for name in ("scale", "bias"))
 
+    @property
+    def has_narrow_operands(self) -> bool:
+        """Whether scale and bias take no more registers than the input does."""
+        operands = (self.arrays.get(name) for name in ("scale", "bias"))
+        size = self.source.dtype.itemsize
+        return all(array.dtype.itemsize <= size for array in operands if isinstance(array, ArrayLayout))
+
     def repeats(self, name: str) -> bool:
         """Whether scale or bias is the same for all groups."""
         return not isinstance(self.arrays.get(name), ArrayLayout) or not any(self.kept.strides[name])

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import ArrayLayout
 from cudml.plan.normalization_line_shares import (
     THREADS_OF_64,
     THREADS_OF_80,
@@ -98,7 +97,7 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
         **shares_of(groups, device, _WARPS, share.rows),
         "CLUSTER": blocks,
         "PREFETCHED": False,
-        "OPERANDS_EARLY": groups.has("output") and share.early and _are_narrow(groups),
+        "OPERANDS_EARLY": groups.has("output") and share.early and groups.has_narrow_operands,
         "RESIDENT": resident,
         "ENDS": ends_of(groups, blocks * _WARPS * share.rows * LANES, 1),
         "SPLITS": are_faster_apart(groups, spec),
@@ -123,10 +122,3 @@ def _most_work(groups: Groups, rows: int, device: DeviceProperties) -> float:
         return _WORK_OF_MOMENTS if rows > _ROWS_OF_BLOCK else 0
     held_by_block = rows <= _ROWS_OF_BLOCK and not is_better_streamed(groups, rows, device)
     return _WORK_OF_BLOCK if held_by_block else math.inf
-
-
-def _are_narrow(groups: Groups) -> bool:
-    """Whether scale and bias take no more registers than the input does."""
-    operands = (groups.arrays.get(name) for name in ("scale", "bias"))
-    size = groups.source.dtype.itemsize
-    return all(array.dtype.itemsize <= size for array in operands if isinstance(array, ArrayLayout))

@@ -46,6 +46,11 @@ def rows_of(groups: Groups) -> int:
     return math.ceil(chunks_of(groups) / LANES)
 
 
+def are_any_runs(groups: Groups) -> bool:
+    """Whether a group is many runs that begin anywhere, whose elements are loaded one by one."""
+    return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
+
+
 def constants_of_lines(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
     """Those that do not depend on how rows are shared out."""
     return {**groups.constants(spec), "HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}

@@ -15,6 +15,7 @@ from cudml.plan.normalization_line_shares import (
     THREADS_OF_64,
     THREADS_OF_80,
     THREADS_OF_128,
+    are_any_runs,
     chunks_of,
     constants_of_lines,
     ends_of,
@@ -218,7 +219,7 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
         return _LINE_ROWS_OF_HALVES
     if _is_of_halves(groups) and not _is_gelu(spec):
         return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
-    if (groups.source.dtype.itemsize == 2 and not _are_any_runs(groups)) or _is_gelu(spec):
+    if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or _is_gelu(spec):
         return _LINE_ROWS_OF_GELU
     if in_runs:
         return _LINE_ROWS_OF_RUNS
@@ -238,22 +239,17 @@ def _is_of_halves(groups: Groups) -> bool:
     return of_halves and len(groups.reduced.sizes) == 1 and groups.step_of_runs("input") > 0
 
 
-def _are_any_runs(groups: Groups) -> bool:
-    """Whether a group is many runs that begin anywhere, whose elements are loaded one by one."""
-    return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
-
-
 def is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether kernels/normalization_stream.cu is faster, and the GPU can launch it."""
     able = device.hardware_gates and device.cooperative_launch and groups.has("output") and not groups.is_double
-    return able and groups.source.dtype.itemsize == 2 and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
+    return able and groups.source.dtype.itemsize == 2 and rows > _MOST_ROWS_OF_RUNS and are_any_runs(groups)
 
 
 def _are_better_in_tiles(groups: Groups, rows: int) -> bool:
     """Whether moments are, of runs of halves that warps load one by one, of which they have fewer rows in tiles: those
     of (100, 1000, 13, 13) over 0, 2, 3 take an H100 28 us so and 119 by a block, (64, 300, 17, 17) 12.5 and 35."""
     are_halves = groups.source.dtype.itemsize == 2 and not groups.has("output")
-    return are_halves and rows > _MOST_ROWS_OF_RUNS and _are_any_runs(groups)
+    return are_halves and rows > _MOST_ROWS_OF_RUNS and are_any_runs(groups)
 
 
 def _is_shifted(groups: Groups) -> bool:

@@ -6,7 +6,7 @@ import math
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.groups import Groups
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, power_of_two
 from cudml.plan.normalization_ring import GATES_BYTES, UNIT_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
 from cudml.plan.normalization_steps import SUMS_BYTES
 from cudml.plan.plan import Plan
@@ -151,12 +151,10 @@ def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> 
     """Units whose scale and bias stay in registers, and who has how many of these. Code for parts of units asks more of
     the other warps; that for halves and for wider scales and biases needs more itself: (64, 8388608) halves take 1.0 ms
     with 2 units, and 1.4 with 3 or with registers that are not shared."""
-    size = groups.source.dtype.itemsize
-    operands = (groups.arrays.get(name) for name in ("scale", "bias"))
-    narrow = all(array.dtype.itemsize <= size for array in operands if isinstance(array, ArrayLayout))
     keeps = not ring.publishers
     shares = device.compute_capability == _SHARES_REGISTERS and whole
-    kept = _MORE_OPERANDS_KEPT if shares and size > 2 and narrow else _OPERANDS_KEPT
+    has_room = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
+    kept = _MORE_OPERANDS_KEPT if shares and has_room else _OPERANDS_KEPT
     return {
         "OPERANDS_KEPT": kept if keeps else 0,
         "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if keeps and shares else 0,

@@ -15,6 +15,7 @@ from cudml.plan.loads import EVICT_NORMALLY
 from cudml.plan.normalization_line_shares import (
     THREADS_OF_56,
     THREADS_OF_64,
+    are_any_runs,
     constants_of_lines,
     ends_of,
     most_warps_of,
@@ -64,7 +65,7 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     shares = {**shares_of(groups, device, tile.warps, tile.rows), "ROUNDS": tile.rounds}
     if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, THREADS_OF_64 // block))
-    elif groups.source.dtype.itemsize == 2 and _begin_anywhere(groups) and groups.grain_of("input") == 1:
+    elif groups.source.dtype.itemsize == 2 and are_any_runs(groups):
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, _READERS_OF_HALVES)
     shares["ENDS"] = ends_of(groups, chunks, 1)
     shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
@@ -91,7 +92,7 @@ class _Tile(NamedTuple):
 def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     """As large as a block may have, or smaller if that leaves less of a group's tiles empty, by powers of two, as tiles
     are added up pairwise; or a whole group."""
-    in_runs = _begin_anywhere(groups)
+    in_runs = len(groups.reduced.sizes) > 1 and not groups.packed("input")
     are_longer = _are_long_runs(groups, _TILE_ROWS, _LONGER_RUN.get(groups.source.dtype.itemsize, _LONG_RUN))
     warps, rows = most_warps_of(groups), rows_of(groups)
     if in_runs and (groups.has("output") or not are_longer):
@@ -107,11 +108,6 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     while groups.has("output") and warps > _LEAST_WARPS and tiles / warps < _LEAST_TILES:
         warps //= 2
     return _Tile(warps, of_warp)
-
-
-def _begin_anywhere(groups: Groups) -> bool:
-    """Whether groups are several runs that do."""
-    return len(groups.reduced.sizes) > 1 and not groups.packed("input")
 
 
 def _are_long_runs(groups: Groups, of_warp: int, times: int = _LONG_RUN) -> bool:

@@ -18,7 +18,7 @@ _SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
 #: sectors, which those of a large block find in the first-level cache. (32, 1864071) float64 take an H100 339 us so and
 #: 396 otherwise, (32, 6000001) int8 191 and 256, (64, 300001) float32 62 and 75, (1000, 20, 3001) 183 and 215, (50,
 #: 1000001) float16 88 and 96; but (10, 600001) int8, 6 MB, 9.1 and 8.5, and (2, 18295956) float16 62 and 56.
-_SHIFTED_STEPS, _SHIFTED_BLOCK, _LEAST_SHIFTED_STEPS, _LEAST_SHIFTED_BYTES = 16, 512, 4, 1 << 24
+_UNALIGNED_STEPS, _UNALIGNED_BLOCK, _LEAST_UNALIGNED_STEPS, _LEAST_UNALIGNED_BYTES = 16, 512, 4, 1 << 24
 
 
 def is_short(case: ColumnCase) -> bool:
@@ -29,8 +29,8 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
     """One-shot blocks whose threads hold whole columns, or parts of them that meet in shared memory."""
     work = case.work
     widest = VECTOR_BYTES // max(case.source.dtype.itemsize, case.output.dtype.itemsize)
-    is_shifted = _is_shifted(case, widest)
-    steps, block = (_SHIFTED_STEPS, _SHIFTED_BLOCK) if is_shifted else (_SHORT_STEPS, _SHORT_BLOCK)
+    unaligned = _is_large_and_unaligned(case, widest)
+    steps, block = (_UNALIGNED_STEPS, _UNALIGNED_BLOCK) if unaligned else (_SHORT_STEPS, _SHORT_BLOCK)
     if work.length <= steps:
         span = max(1, math.ceil(work.length / work.chunk))
         spans, length = 1, work.length
@@ -58,7 +58,7 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
     return Plan("scan_short_columns.cu", constants_of(**{**constants, **shares}), (launch,))
 
 
-def _is_shifted(case: ColumnCase, widest: int) -> bool:
+def _is_large_and_unaligned(case: ColumnCase, widest: int) -> bool:
     """Whether these are large rows from which a thread moves less than `widest` neighbours at a time."""
-    is_large = case.source.size * case.source.dtype.itemsize >= _LEAST_SHIFTED_BYTES
-    return is_large and case.work.length >= _LEAST_SHIFTED_STEPS and case.vector(max(1, widest)) < widest
+    is_large = case.source.size * case.source.dtype.itemsize >= _LEAST_UNALIGNED_BYTES
+    return is_large and case.work.length >= _LEAST_UNALIGNED_STEPS and case.vector(widest) < widest
