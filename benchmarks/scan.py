@@ -116,6 +116,13 @@ _PLAIN: tuple[tuple[str, int, dict[Shape, float]], ...] = (
     ),
 )
 
+# Sequences of few channels, that are scanned along their steps. No figure is required of these.
+_PANELS: dict[str, tuple[Shape, ...]] = {
+    "float32": ((1398080, 64, 3), (53760, 1000, 5)),
+    "float16": ((2796160, 64, 3),),
+    "int8": ((5592320, 64, 3),),
+}
+
 # group, types, whether the result is of the same type where NumPy would widen it, and for shapes and axes the percent.
 _TYPED: tuple[tuple[str, tuple[str, ...], bool, dict[tuple[Shape, int], float]], ...] = (
     (
@@ -196,6 +203,10 @@ def _cases() -> Iterator[ScanCase]:
             options = {"dtype": dtype} if same_type and dtype in ("int32", "uint32") else {}
             for (shape, axis), percent in figures.items():
                 yield ScanCase("cumsum", dtype, shape, axis, options, group=group, required=percent)
+    for dtype, shapes in _PANELS.items():
+        options = {"dtype": dtype} if dtype == "int8" else {}
+        for shape in shapes:
+            yield ScanCase("cumsum", dtype, shape, 1, options, group="panels")
     for baseline in (plain[key] for key in _VARIED):
         for op, options in _VARIATIONS:
             yield replace(baseline, op=op, options=options, group="variations", required=None, baseline=baseline)

@@ -106,11 +106,7 @@ struct Values {
 
     // The same of a span of which `count` steps exist. Steps that do not exist are not merely skipped: NVRTC 13.0
     // loaded them all the same, and read outside of the array.
-    template <typename At> __device__ void load(int count, At at) {
-        if (count == SPAN_STEPS) {
-            load_whole(at);
-            return;
-        }
+    template <typename At> __device__ void load_part(int count, At at) {
         decltype(at(0)) pack[SPAN_STEPS];
 #pragma unroll
         for (int k = 0; k < SPAN_STEPS; k++) {
@@ -121,6 +117,11 @@ struct Values {
             if (k < count) set(k, pack[k]);
             else clear(k);
         }
+    }
+
+    template <typename At> __device__ void load(int count, At at) {
+        if (count == SPAN_STEPS) load_whole(at);
+        else load_part(count, at);
     }
 
     __device__ Chunk chunk(int i, int v) const {

@@ -405,6 +405,19 @@ SHORT_COLUMNS = [
     scan("columns inside", (3, 60, 50), np.int32, axis=1, pattern="every second line"),
 ]
 
+PANELS = [
+    scan("panels of floats", (70, 16, 3), np.float32, axis=1, device=ONE_TEAM),
+    scan("panels of odd bytes, backwards", (333, 5, 7), np.int8, axis=1, reverse=True, device=ONE_TEAM),
+    scan("panels of bytes summed in int64", (41, 33, 3), np.int64, axis=1, stored=np.int8, exclusive=True),
+    scan("panels of halves behind an element", (35, 9, 3), np.float16, 1, pattern="offset by an element"),
+    scan("panels of halves in place", (19, 100, 5), np.float16, axis=1, out_pattern="same", device=ONE_TEAM),
+    scan("panels of many columns", (9, 20, 67), np.int64, axis=1, reverse=True, exclusive=True),
+    scan("long panels", (13, 200, 5), np.float32, axis=1, device=ONE_TEAM),
+    scan("long panels, backwards", (9, 300, 2), np.float64, axis=1, reverse=True, exclusive=True, device=ONE_TEAM),
+    scan("long panels of odd halves in place", (21, 301, 3), np.float16, axis=1, out_pattern="same", device=ONE_TEAM),
+    scan("long panels of products", (5, 130, 3), np.complex64, axis=1, operation="product"),
+]
+
 WHOLE_COLUMNS = [
     scan("whole columns", (300, 390), np.float32, axis=0, device=ONE_TEAM),
     scan("whole columns, backwards", (2, 275, 200), np.int64, axis=1, reverse=True, exclusive=True, device=ONE_TEAM),
@@ -1218,6 +1231,7 @@ CALLS: list[Call] = [
     *LINKED_TILES,
     *SEGMENTED,
     *SHORT_COLUMNS,
+    *PANELS,
     *WHOLE_COLUMNS,
     *COLUMNS_IN_STEP,
     *COLUMNS,

@@ -78,6 +78,11 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         wide = dense((300, 16_384 // dtype.itemsize), dtype)
         spec = Scan("sum", dtype, 0, reverse=not forward, exclusive=not forward)
         yield make_plan(spec, {"input": wide, "output": wide}, few)
+    for dtype, length in itertools.product((FLOATS[0], F32, FLOATS[3], INTEGERS[0], np.dtype(bool)), (7, 100, 600)):
+        panels = dense((999, length, 5), dtype)
+        for forward in (False, True):
+            yield plan(Scan("sum", dtype, 1, reverse=not forward, exclusive=forward), input=panels, output=panels)
+        yield plan(Scan("product", dtype, 1), input=panels, output=dense(panels.shape, COMPLEX[0]))
     shifted = dense((9000, 65), F32)
     yield plan(Scan("sum", F32, 0), input=shifted, output=shifted)
     for dtype, length in itertools.product((FLOATS[0], F32, FLOATS[3], INTEGERS[0], np.dtype(bool)), (3, 33, 601)):

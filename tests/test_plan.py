@@ -554,6 +554,66 @@ def test_axes_beside_the_scanned_one_are_one_run(shape, axis, kernel, vector):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "kernel"),
+    [
+        ((100_000, 16, 3), "float32", "scan_panels"),
+        ((100_000, 128, 3), "float32", "scan_panels"),
+        ((100_000, 129, 3), "float32", "scan_long_panels"),  # of more than a row of the tree
+        ((100_000, 5, 7, 8, 3), "float32", "scan_panels"),
+        ((10_000, 3072, 2), "float32", "scan_long_panels"),
+        ((10_000, 3073, 2), "float32", "scan_columns"),  # more than 24 KB
+        ((10_000, 4096, 2), "float16", "scan_columns"),  # a thread takes longer for narrow elements
+        ((10_000, 512, 8), "int8", "scan_panels"),
+        ((10_000, 16, 3), "complex128", "scan_short_columns"),
+        ((1, 100_000, 3), "float32", "scan_columns"),
+    ],
+)
+def test_short_panels_are_moved_in_runs(shape, dtype, kernel):
+    array = layout(shape, dtype)
+    plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
+    assert kernels(plan) == [kernel]
+
+
+def test_panels_with_gaps_are_not_runs():
+    array, gaps = layout((1000, 16, 3), "float32"), layout((1000, 16, 4), "float32")._replace(shape=(1000, 16, 3))
+    for source, output in ((array, gaps), (gaps, array)):
+        assert kernels(make_plan(Scan("sum", array.dtype, 1), {"input": source, "output": output})) != ["scan_panels"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "panels", "threads", "shared_bytes"),
+    [
+        ((100_000, 16, 3), "float32", 64, 256, 13_856),
+        ((1000, 16, 3), "float32", 2, 256, 464),  # so that each multiprocessor has some blocks
+        ((100_000, 200, 5), "float32", 2, 160, 9024),
+    ],
+)
+def test_blocks_move_some_panels(shape, dtype, panels, threads, shared_bytes):
+    plan = scan(shape, 1)
+    (launch,) = plan.launches
+    assert (launch.block, launch.shared_bytes) == (threads, shared_bytes)
+    assert constants(plan)["PANELS"] == str(panels)
+    assert launch.grid == -(-shape[0] // panels)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "steps", "columns", "padded"),
+    [
+        ("float32", 16, 3, True),  # 48 words: every second panel in the same banks
+        ("float32", 33, 3, False),
+        ("int8", 16, 3, True),
+        ("int8", 33, 3, False),
+        ("float32", 128, 4, True),
+        ("float16", 200, 5, False),
+    ],
+)
+def test_runs_are_padded_where_lanes_would_meet_in_a_bank(dtype, steps, columns, padded):
+    array = layout((100_000, steps, columns), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
+    assert constants(plan)["PADDED"] == str(int(padded))
+
+
+@pytest.mark.parametrize(
     ("dtype", "inner", "dense", "stages"),
     [
         ("float32", 64, "1", "6"),

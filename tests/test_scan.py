@@ -342,6 +342,45 @@ def test_axes_beside_the_scanned_one(xp, shape, axis, dtype):
     check(xp, "sum", values, dtype, axis=axis, reverse=True, exclusive=True)
 
 
+#: Outer axis, steps and columns: one span, several, rows of the tree; blocks with a part of their panels; panels of an
+#: odd number of bytes; one column, and more than a warp has lanes.
+PANELS = [(70, 16, 3), (300, 5, 2), (33, 31, 5), (41, 33, 3), (19, 64, 3), (7, 200, 5), (5, 1111, 2), (9, 20, 33)]
+
+
+@directions
+@exclusions
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", PANELS, ids=str)
+def test_panels_have_the_bits_of_padded_rows(xp, shape, dtype, exclusive, reverse):
+    values = values_for("sum", np.random.default_rng(61), shape, np.dtype(dtype))
+    out = Poisoned(xp, shape, np.dtype(dtype))
+    check(xp, "sum", values, dtype, out, axis=1, exclusive=exclusive, reverse=reverse)
+    padded = cumsum(place(xp, values, "padded lines"), 1, dtype, exclusive=exclusive, reverse=reverse)
+    assert_same_bits(out.read(), xp.to_numpy(padded))
+
+
+@pytest.mark.parametrize(
+    ("stored", "dtype"),
+    [(np.int8, np.int64), (np.int64, np.int8), (np.uint16, np.uint16), (np.float16, np.complex64), (np.int8, np.int8)],
+    ids=str,
+)
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element", "offset by a byte"])
+def test_panels_of_other_outputs_that_begin_anywhere(xp, stored, dtype, pattern):
+    values = values_for("sum", np.random.default_rng(62), (37, 21, 3), np.dtype(stored))
+    out = Poisoned(xp, values.shape, np.dtype(dtype), pattern)
+    for source in ("contiguous", pattern):
+        result = cumsum(place(xp, values, source), 1, dtype, out.array)
+        assert result is out.array
+        assert_scan(out.read(), "sum", values, np.dtype(dtype), axis=1)
+
+
+def test_products_in_panels_and_in_place(xp):
+    values = values_for("product", np.random.default_rng(63), (50, 40, 3), np.dtype(np.complex64))
+    array = xp.asarray(values)
+    cumprod(array, 1, out=array)
+    assert_scan(xp.to_numpy(array), "product", values, np.dtype(np.complex64), axis=1)
+
+
 @directions
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.int16], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("shape", [(2, 66_007), (3, 33_334)], ids=str)

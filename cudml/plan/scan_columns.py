@@ -24,6 +24,7 @@ from cudml.plan.layout import (
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan_columns_in_step import plan_columns_in_step, strips_in_step
+from cudml.plan.scan_panels import in_panels, plan_panels
 from cudml.plan.scan_short_columns import is_short, plan_short_columns
 from cudml.plan.scan_whole_columns import plan_whole_columns, walked_columns
 from cudml.plan.scan_work import Constants, Work
@@ -164,6 +165,8 @@ def plan_columns(
     case = ColumnCase.of(spec, arrays["input"], arrays["output"], work, device)
     if work.turned:
         return _plan_assembly_line(case, constants, _choose(case))
+    if in_panels(case):
+        return plan_panels(case, constants)
     if is_short(case):
         return plan_short_columns(case, constants)
     if vector := walked_columns(case):
