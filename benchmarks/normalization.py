@@ -106,6 +106,12 @@ _OTHER_IMAGES: dict[str, tuple[Key, ...]] = {
     ),
 }
 
+# Short sequences of few channels, that are normalized along their steps.
+_PANELS: dict[str, tuple[Key, ...]] = {
+    "float32": (((5592400, 16, 3), (1,)), ((2711400, 33, 3), (1,))),
+    "float16": (((5422800, 33, 3), (1,)),),
+}
+
 _MOMENTS_OF_HALVES: tuple[Key, ...] = (((16384, 16384), 1), _STREAM, (_IMAGES, (0, 2)), ((65536, 8192), 0))
 
 # From 2^12 elements to 2^22.
@@ -180,6 +186,8 @@ def _cases() -> Iterator[NormalizationCase]:
         yield from (_case(dtype, key, "other lengths") for key in keys)
     for dtype, keys in _OTHER_IMAGES.items():
         yield from (_case(dtype, key, "other images") for key in keys)
+    for dtype, keys in _PANELS.items():
+        yield from (_case(dtype, key, "panels") for key in keys)
     for key in _MOMENTS_OF_HALVES:
         yield replace(_moments(_case("float16", key, "")), group="mean and variance of halves", required=None)
     for key in _SMALL:

@@ -1,14 +1,17 @@
-// Running sums and products of columns in panels (scan_panels.cuh) that have more than one row of the tree (tree.cuh).
+// Running sums and products of columns in panels (panels.cuh) that have more than one row of the tree (tree.cuh).
 // A thread takes a span of a column, chunks that it keeps in registers, so that many work on few columns.
 //
-// Constants that the plan sets, beside those of columns.cuh and scan_panels.cuh:
+// Constants that the plan sets, beside those of columns.cuh and panels.cuh:
 //     SPANS, ROWS    of a column
 //     EVEN           1: the last span ends where columns do
 #include "columns.cuh"
-#include "scan_panels.cuh"
+#include "panels.cuh"
 
 constexpr int COLUMNS = PANELS * INNER, SPANS_OF_ROW = RADIX / SPAN, SPANS_OF_ALL = ROWS * SPANS_OF_ROW;
 
+using Panels = PanelsOf<Input, Output>;
+
+static_assert(!SEGMENTED && !INITIAL, "columns of one array");
 static_assert(VECTOR == 1 && SPANS * COLUMNS <= THREADS, "a thread for each span");
 
 // What the spans of a block's columns find out together.
@@ -49,7 +52,8 @@ struct Share {
     }
 
     __device__ int element(const Panels& panels, int step) const {
-        return panels.element(panel, column, span * SPAN_STEPS + step);
+        const int number = span * SPAN_STEPS + step;
+        return panels.element(panel, column, REVERSE ? panels.length - 1 - number : number);
     }
 
     // By all threads of the block.
@@ -72,8 +76,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 scan_long_panels(const char* input, char* output, Geometry g, Staging bytes) {
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
-    const Panels panels(input, output, g, dynamic_shared, bytes);
-    panels.load();
+    const Panels panels(input, output, g.lines / INNER, g.length, dynamic_shared, bytes);
+    panels.load<EVICTION>(input);
     const Share share;
     const bool exists = share.panel < panels.count;
     const int steps = exists ? up_to(panels.length - share.span * SPAN_STEPS, SPAN_STEPS) : 0;
@@ -86,5 +90,5 @@ scan_long_panels(const char* input, char* output, Geometry g, Staging bytes) {
     for (int k = 0; k < SPAN_STEPS; k++) {
         if (k < steps) panels.outputs.element(share.element(panels, k)) = values.outputs_of(k).element[0];
     }
-    panels.store();
+    panels.store(output);
 }

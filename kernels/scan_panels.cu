@@ -1,6 +1,15 @@
-// Running sums and products of short columns in panels (scan_panels.cuh). Each thread walks down some columns, chunk by
+// Running sums and products of short columns in panels (panels.cuh). Each thread walks down some columns, chunk by
 // chunk. A column is a row of the tree (tree.cuh), or a part of one.
-#include "scan_panels.cuh"
+#include "panels.cuh"
+#include "scan.cuh"
+
+static_assert(!SEGMENTED && !INITIAL, "columns of one array");
+
+using Panels = PanelsOf<Input, Output>;
+
+__device__ int place_of(const Panels& panels, int panel, int column, int step) {
+    return panels.element(panel, column, REVERSE ? panels.length - 1 - step : step);
+}
 
 __device__ void scan_column(const Panels& panels, int panel, int column) {
     constexpr int CHUNKS = (LENGTH + CHUNK - 1) / CHUNK, AT_ONCE = LENGTH > 0 ? CHUNKS : 1;
@@ -13,7 +22,7 @@ __device__ void scan_column(const Panels& panels, int panel, int column) {
         for (int j = 0; j < CHUNK; j++) {
             chunk.value[j] = Operation::template neutral<Accumulator>();
             if (i * CHUNK + j >= panels.length) continue;
-            const Input x = panels.inputs.element(panels.element(panel, column, i * CHUNK + j));
+            const Input x = panels.inputs.element(place_of(panels, panel, column, i * CHUNK + j));
             chunk.value[j] = widen(convert<Value>(x));
         }
         chunk.scan(0);
@@ -26,7 +35,7 @@ __device__ void scan_column(const Panels& panels, int panel, int column) {
         for (int j = 0; j < CHUNK; j++) {
             if (i * CHUNK + j >= panels.length) continue;
             const Output y = convert<Output>(convert<Value>(chunk.value[j]));
-            panels.outputs.element(panels.element(panel, column, i * CHUNK + j)) = y;
+            panels.outputs.element(place_of(panels, panel, column, i * CHUNK + j)) = y;
         }
     }
 }
@@ -35,9 +44,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 scan_panels(const char* input, char* output, Geometry g, Staging bytes) {
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
-    const Panels panels(input, output, g, dynamic_shared, bytes);
-    panels.load();
+    const Panels panels(input, output, g.lines / INNER, g.length, dynamic_shared, bytes);
+    panels.load<EVICTION>(input);
 #pragma unroll 1
     for (int c = threadIdx.x; c < panels.count * INNER; c += THREADS) scan_column(panels, c / INNER, c % INNER);
-    panels.store();
+    panels.store(output);
 }

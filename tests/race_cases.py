@@ -713,6 +713,18 @@ SMALL_GROUPS = [
 
 SMALL_COLUMNS = [
     normalization("groups in short columns", (7, 300), np.float32, (0,)),
+    normalization("groups in panels", (701, 16, 3), np.float32, (1,), device=ONE_TEAM),
+    normalization("groups in panels in place", (400, 33, 3), np.float16, (1,), out="same", device=ONE_TEAM),
+    normalization(
+        "groups in panels behind an element",
+        (220, 2, 4, 5),
+        np.float64,
+        (1, 2),
+        "offset by an element",
+        "offset by a byte",
+        ONE_TEAM,
+    ),
+    moments("moments of panels", (501, 9, 5), np.float32, 1, device=ONE_TEAM),
     normalization("columns of two spans", (9, 80), np.float32, (0,)),
     normalization("columns of a block", (130, 70), np.float32, (0,)),
     normalization("columns of more rows", (600, 36), np.float32, (0,)),

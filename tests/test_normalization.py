@@ -597,6 +597,61 @@ def test_odd_shapes(xp, shape):
             assert mean_variance_normalization(xp.asarray(x), axes=axes).shape == shape
 
 
+#: Outer axis, steps and columns: blocks with a part of their panels; panels of an odd number of bytes; and more columns
+#: than a warp has lanes.
+PANELS = [(700, 16, 3), (1003, 5, 2), (133, 31, 5), (119, 64, 3), (207, 40, 5), (45, 20, 33)]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("scaled", ["steps", "columns", "panels", "not at all"])
+@pytest.mark.parametrize("shape", PANELS, ids=str)
+def test_panels_have_the_bits_of_padded_rows(xp, shape, scaled, dtype):
+    rng = np.random.default_rng(71)
+    x = random(rng, shape, np.dtype(dtype))
+    lengths = {"steps": (1, shape[1], 1), "columns": (1, 1, shape[2]), "panels": (shape[0], 1, 1)}
+    scale = random(rng, lengths[scaled], np.float32) if scaled in lengths else None
+    bias = random(rng, shape[1:], np.float32) if scaled == "steps" else None
+    with xp.planned_for(multiprocessors=1):  # for which they are many
+        check(xp, x, (1,), scale, bias)
+        dense, padded = (
+            mean_variance_normalization(place(xp, x, pattern), on(xp, scale), on(xp, bias), axes=1)
+            for pattern in ("contiguous", "padded lines")
+        )
+    assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", PANELS, ids=str)
+def test_moments_of_panels(xp, shape, dtype):
+    x = random(np.random.default_rng(72), shape, np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1):
+        check_moments(xp, x, 1)
+        dense, padded = (mean_var(place(xp, x, pattern), 1) for pattern in ("contiguous", "padded lines"))
+    for of_dense, of_padded in zip(dense, padded, strict=True):
+        assert_same_bits(xp.to_numpy(of_dense), xp.to_numpy(of_padded))
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), [(np.float16, np.float64), (np.float64, np.float16)])
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element", "offset by a byte"])
+def test_panels_of_other_outputs_that_begin_anywhere(xp, dtype, out_dtype, pattern):
+    x = random(np.random.default_rng(73), (2, 45, 4, 5, 3), np.dtype(dtype))
+    expected, bound = normalization_reference(x, (2, 3))
+    for source in ("contiguous", pattern):
+        out = Poisoned(xp, x.shape, np.dtype(out_dtype), pattern)
+        with xp.planned_for(multiprocessors=1):
+            assert mean_variance_normalization(place(xp, x, source), axes=(2, 3), out=out.array) is out.array
+        assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
+def test_panels_in_place_with_an_activation(xp):
+    x = random(np.random.default_rng(74), (50, 40, 3), np.dtype(np.float32))
+    array = xp.asarray(x)
+    with xp.planned_for(multiprocessors=1):
+        elsewhere = mean_variance_normalization(array, axes=1, activation="tanh")
+        assert mean_variance_normalization(array, axes=1, activation="tanh", out=array) is array
+    assert_same_bits(xp.to_numpy(array), xp.to_numpy(elsewhere))
+
+
 @all_patterns
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
 def test_layout_of_input_and_output(xp, pattern, dtype):

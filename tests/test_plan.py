@@ -1461,6 +1461,41 @@ def test_odd_runs_are_held_where_no_gpu_holds_a_stream():
 
 
 @pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "kernel"),
+    [
+        ((100_000, 16, 3), (1,), "float32", "normalize_panels"),
+        ((100_000, 4, 5, 7, 3), (1, 2), "float16", "normalize_panels"),
+        ((1000, 16, 3), (1,), "float32", "normalize_columns"),  # few: a launch takes as long
+        ((100_000, 65, 3), (1,), "float32", "normalize_columns"),  # several threads for each column are faster
+        ((100_000, 16, 32), (1,), "float32", "normalize_columns"),  # whose threads load whole vectors
+        ((100_000, 16, 8), (1,), "float64", "normalize_columns"),
+        ((100_000, 16, 8), (1,), "float32", "normalize_panels"),
+        ((10_000, 20, 307), (1,), "float32", "normalize_panels"),
+        ((10_000, 20, 309), (1,), "float32", "normalize_columns"),  # more than 24 KB
+        ((100_000, 16, 3), (1,), "int8", "normalize_columns"),
+        ((100_000, 1, 5), (1,), "float32", "normalize_columns"),
+        ((100_000, 4, 6), (1,), "float16", "normalize_columns"),  # loaded in pairs
+        ((100_000, 4, 7), (1,), "float16", "normalize_panels"),
+    ],
+)
+def test_short_columns_of_narrow_panels_are_moved_in_runs(shape, axes, dtype, kernel):
+    array = layout(shape, dtype)
+    output = array if dtype != "int8" else layout(shape, "float64")
+    assert kernels(make_plan(Normalization(axes), {"input": array, "output": output})) == [kernel]
+
+
+def test_columns_of_panels_with_gaps_are_no_run():
+    array, gaps = (
+        layout((100_000, 16, 3), "float32"),
+        layout((100_000, 16, 5), "float32")._replace(shape=(100_000, 16, 3)),
+    )
+    behind = array._replace(strides=(200, 12, 4))
+    for source, output in ((array, gaps), (gaps, array), (behind, array), (array, behind)):
+        plan = make_plan(Normalization((1,)), {"input": source, "output": output})
+        assert kernels(plan) == ["normalize_columns"]
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "length", "vector"),
     [
         ((4, 100_000), "float32", 0, 1),  # whole chunks

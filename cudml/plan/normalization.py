@@ -11,6 +11,7 @@ from cudml.plan.normalization_clustered_lines import plan_clustered_lines
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
 from cudml.plan.normalization_lines import plan_shared_lines, plan_short_lines
+from cudml.plan.normalization_panels import plan_panels
 from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.normalization_strips import plan_turned_strips
 from cudml.plan.normalization_tiled_lines import plan_tiled_lines
@@ -52,7 +53,7 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
     if groups.count == 0 or (groups.length == 0 and not groups.has("mean")):
         return Plan("normalization_lines.cu", (), ())
     if groups.length > 0 and groups.are_columns:
-        return plan_columns(groups, spec, device)
+        return plan_panels(groups, spec, device) or plan_columns(groups, spec, device)
     for plan_for in _PLANS_OF_LINES:
         plan = plan_for(groups, spec, device)
         if plan is not None:

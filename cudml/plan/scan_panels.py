@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
-
-import numpy as np
 
 from cudml.plan.columns import ColumnCase
 from cudml.plan.device import LANES
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, power_of_two_within
-from cudml.plan.plan import Launch, Plan, Pointer, Struct, constants_of
+from cudml.plan.layout import ArrayLayout, Dims, power_of_two_within
+from cudml.plan.panels import panels_of_block, staging_of
+from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.scan_work import Constants
 
 #: Bytes of a panel at the most; and of one with long columns, by the bytes of an element, as narrow elements take a
@@ -19,10 +17,6 @@ from cudml.plan.scan_work import Constants
 #: 16) 210 and 137, (23250, 2000, 2) float16 161 and 204, (13285, 1000, 7) 160 and 142. Inputs and outputs, padded,
 #: fit the 64 KB that a block has at least.
 _MOST_BYTES, _MOST_BYTES_OF_LONG = 24576, {1: 7168, 2: 8192, 4: 24576, 8: 24576}
-
-#: Bytes of the run of a block that has several panels, and blocks of a multiprocessor at least if there are so many
-#: panels: (21845, 16, 3) float32 take 4.7 us so, and 5.4 with 16 KB each.
-_BYTES, _BLOCKS = 16384, 4
 
 #: Steps of a column that the compiler knows: (206666, 90, 5) float16 take 126 us so and 138 in a loop. With 128 steps
 #: it would take half a second to compile.
@@ -36,12 +30,6 @@ _THREADS_OF_KNOWN, _THREADS = 256, 128
 #: of a panel from which on each holds twice as much: (46500, 200, 5) float32 take 125 us with 64 bytes and 138 with
 #: 128, (5812, 2000, 2) float64, whose panel would have 500 threads, 151 and 129.
 _VALUE_BYTES, _THREADS_OF_LONG, _MOST_THREADS_OF_PANEL, _MOST_THREADS = 64, 256, 384, 1024
-
-#: Lanes that meet in a bank of shared memory from which on runs are padded, where the compiler knows the steps, and
-#: where it does not, which takes an addition or two for each element: (3875000, 16, 3) int8, of which 2 meet, take 125
-#: us padded and 134 otherwise, (31000, 1000, 3) float16, of which 3 meet, 197 and 161, (11625, 2000, 2) float32, of
-#: which 16 meet, 126 and 235.
-_MEETING_OF_KNOWN, _MEETING = 2, 6
 
 #: Elements have so many bytes at the most, and columns so many rows of the tree.
 _WIDEST, _MOST_ROWS = 8, 32
@@ -93,14 +81,16 @@ def _plan_short(case: ColumnCase, constants: Constants) -> Plan:
     is_known = case.work.length <= _KNOWN_STEPS
     shares = {"LENGTH": case.work.length if is_known else 0}
     threads = _THREADS_OF_KNOWN if is_known else _THREADS
-    return _one_launch("scan_panels", case, constants, shares, _panels_of_block(case), threads, case.work.length)
+    panels = panels_of_block(_bytes_of_panel(case), case.outer, case.device)
+    return _one_launch("scan_panels", case, constants, shares, panels, threads, case.work.length)
 
 
 def _plan_long(case: ColumnCase, constants: Constants) -> Plan:
     """A thread for each span."""
     chunks, length = _chunks(case), case.work.length
     spans, steps = _spans(case, chunks), chunks * case.work.chunk
-    panels = _panels_of_block(case, _THREADS_OF_LONG // (spans * case.inner))
+    most = power_of_two_within(max(1, _THREADS_OF_LONG // (spans * case.inner)))
+    panels = min(most, panels_of_block(_bytes_of_panel(case), case.outer, case.device))
     threads = math.ceil(panels * spans * case.inner / LANES) * LANES
     shares = {
         "LENGTH": 0,
@@ -113,12 +103,6 @@ def _plan_long(case: ColumnCase, constants: Constants) -> Plan:
     return _one_launch("scan_long_panels", case, constants, shares, panels, threads, steps)
 
 
-def _panels_of_block(case: ColumnCase, most: int = _MOST_THREADS) -> int:
-    """A power of two, so that many shapes share a kernel."""
-    of_few = math.ceil(case.outer / (_BLOCKS * case.device.multiprocessors))
-    return power_of_two_within(max(1, min(_BYTES // _bytes_of_panel(case), of_few, most)))
-
-
 def _one_launch(
     kernel: str,
     case: ColumnCase,
@@ -129,41 +113,9 @@ def _one_launch(
     steps: int,
 ) -> Plan:
     """Of a thread's share `steps` steps follow each other."""
-    layouts = (case.source, case.output)
-    sizes = {layout.dtype.itemsize for layout in layouts}
-    alike = len(sizes) == 1 and all(layout.alignment % VECTOR_BYTES == 0 for layout in layouts)
-    of_panels = {
-        "INNER": case.inner,
-        "PANELS": panels,
-        "THREADS": threads,
-        "PADDED": _are_padded(case, sizes, steps, shares["LENGTH"] > 0),
-        "ALIKE": alike,
-    }
-    count = panels * case.work.length * case.inner
-    of_inputs, of_outputs = (_staged_bytes(count, layout.dtype.itemsize) for layout in layouts)
-    outputs, shared_bytes = (0, of_inputs) if alike else (of_inputs, of_inputs + of_outputs)
-    arguments = (Pointer("input"), Pointer("output"), case.work.geometry, Struct((outputs,), np.dtype(np.int32)))
-    launch = Launch(kernel, math.ceil(case.outer / panels), threads, arguments, shared_bytes, early=True)
-    return Plan(f"{kernel}.cu", constants_of(**{**constants, **shares, **of_panels}), (launch,))
-
-
-def _are_padded(case: ColumnCase, sizes: set[int], steps: int, is_known: bool) -> bool:
-    """Whether that keeps enough lanes apart."""
-    meeting = max(_most_in_bank(case, size, steps, 0) for size in sizes)
-    padded = max(_most_in_bank(case, size, steps, max(4, size)) for size in sizes)
-    return meeting >= (_MEETING_OF_KNOWN if is_known else _MEETING) and padded < meeting
-
-
-def _most_in_bank(case: ColumnCase, size: int, steps: int, free: int) -> int:
-    """Words that the first lanes take of a bank of shared memory, at the most, with so many free bytes behind 128."""
-    inner, spans = case.inner, math.ceil(case.work.length / steps)
-    shares = [(lane // inner // spans, lane // inner % spans, lane % inner) for lane in range(LANES)]
-    elements = [(panel * case.work.length + span * steps) * inner + column for panel, span, column in shares]
-    words = {(element * size + element * size // 128 * free) // 4 for element in elements}
-    return max(Counter(word % LANES for word in words).values())
-
-
-def _staged_bytes(count: int, size: int) -> int:
-    """Of a staged run (kernels/panels.cuh), which may begin amid a piece, and be padded."""
-    pieces = math.ceil(count * size / VECTOR_BYTES) + 1
-    return pieces * VECTOR_BYTES + math.ceil(pieces / 8) * VECTOR_BYTES
+    layouts, length = (case.source, case.output), case.work.length
+    staging = staging_of(layouts, length, case.inner, panels, threads, steps, is_known=shares["LENGTH"] > 0)
+    arguments = (Pointer("input"), Pointer("output"), case.work.geometry, staging.places)
+    blocks = math.ceil(case.outer / panels)
+    launch = Launch(kernel, blocks, threads, arguments, staging.shared_bytes, early=True)
+    return Plan(f"{kernel}.cu", constants_of(**{**constants, **shares, **staging.constants}), (launch,))
