@@ -76,6 +76,9 @@ def _cases() -> Iterator[ModulusCase]:
     for dtype in _BROADCAST:
         for divisor in ("number", "row", "column"):
             yield case(dtype, 4096, {"divisor": divisor}, divisor, required=97)
+    for dtype in ("int8", "float16"):
+        for divisor in ("row", "column"):
+            yield case(dtype, 95, {"divisor": divisor}, "short rows")
     for dtype in ("float32", "int8"):
         for options in _VIEWED:
             yield case(dtype, 4096, options, "views", required=85)

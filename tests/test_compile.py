@@ -195,6 +195,10 @@ def modulus_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         yield plan(shifted, source, shifted, dtype)
         yield plan(turned, turned, source, dtype)
         yield plan(ArrayLayout(shape, (512 * size, 2 * size), dtype, 1), dtype, source, dtype)
+    for dtype in itemsizes.values():
+        rows = dense((999, 17), dtype)
+        for divisor in (dense((17,), dtype), dense((999, 1), dtype)):
+            yield plan(rows, divisor, rows, dtype)
     row = ArrayLayout((64, 64), (0, 3), F32, 1)
     yield plan(row, dense((64, 1), INTEGERS[0]), dense((64, 64), F32), FLOATS[3])
     yield plan(dense(shape, INTEGERS[0]), dense(shape, INTEGERS[3]), dense(shape, INTEGERS[0]), INTEGERS[3])

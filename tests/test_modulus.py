@@ -347,6 +347,20 @@ def test_divisors_that_repeat(xp, dtype, shape, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float16], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("columns", [2, 3, 7, 15, 16, 17, 31])
+@pytest.mark.parametrize("by", ["row", "column", "column of every second"])
+def test_short_rows_of_a_run(xp, dtype, columns, by):
+    """Packs that have elements of several rows, and a last one that is not whole."""
+    rng = np.random.default_rng(81)
+    x1 = random(rng, (211, columns), np.dtype(dtype))
+    x2 = random(rng, (1, columns) if by == "row" else (211, 1), np.dtype(dtype))
+    check(xp, x1, x2)
+    divisor = place(xp, x2, "every second line") if by == "column of every second" else xp.asarray(x2)
+    array = xp.asarray(x1)
+    assert_same_bits(xp.to_numpy(fmod(array, divisor, out=array)), xp.to_numpy(fmod(xp.asarray(x1), xp.asarray(x2))))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.uint64])
 @pytest.mark.parametrize("offsets", [(0, 1, 2), (3, 0, 3), (5, 7, 0), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("length", [1, 5, 100, 257])

@@ -1848,32 +1848,48 @@ def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
 
 
 @pytest.mark.parametrize(
-    ("divisor", "dtype", "length", "kernel"),
+    ("divisor", "dtype", "length", "kernel", "of_run"),
     [
-        ("row", "int8", 127, "elements"),
-        ("row", "int8", 129, "packs"),
-        ("row", "float16", 63, "elements"),
-        ("row", "float16", 65, "packs"),
-        ("row", "float32", 511, "elements"),
-        ("row", "float32", 513, "packs"),
-        ("row", "float32", 8, "packs"),  # whole ones
-        ("row", "int64", 5001, "elements"),
-        ("row", "int64", 5002, "packs"),
-        ("column", "int8", 95, "elements"),  # never tiles
-        ("column", "int8", 96, "packs"),
-        ("column", "int8", 100, "packs"),
-        ("column", "int8", 64, "packs"),
-        ("column", "int16", 47, "elements"),
-        ("column", "int16", 50, "packs"),
-        ("column", "float32", 31, "elements"),
-        ("column", "float32", 33, "packs"),
-        ("column", "float64", 5001, "elements"),
+        ("row", "int8", 127, "elements", "runs"),
+        ("row", "int8", 129, "packs", "runs"),
+        ("row", "int8", 1025, "packs", "packs"),
+        ("row", "float16", 63, "elements", "runs"),
+        ("row", "float16", 65, "packs", "runs"),
+        ("row", "float16", 1281, "packs", "packs"),
+        ("row", "float32", 511, "elements", "runs"),
+        ("row", "float32", 513, "packs", "runs"),
+        ("row", "float32", 8, "packs", "packs"),  # whole ones
+        ("row", "int64", 5001, "elements", "elements"),
+        ("row", "int64", 5002, "packs", "packs"),
+        ("column", "int8", 95, "elements", "runs"),  # never tiles
+        ("column", "int8", 96, "packs", "packs"),
+        ("column", "int8", 100, "packs", "runs"),
+        ("column", "int8", 257, "packs", "packs"),
+        ("column", "int8", 64, "packs", "packs"),
+        ("column", "int16", 47, "elements", "runs"),
+        ("column", "int16", 50, "packs", "runs"),
+        ("column", "int16", 257, "packs", "packs"),
+        ("column", "float32", 31, "elements", "runs"),
+        ("column", "float32", 33, "packs", "runs"),
+        ("column", "float64", 5001, "elements", "elements"),
     ],
 )
-def test_rows_are_computed_by_elements_where_their_ends_cost_more(divisor, dtype, length, kernel):
+def test_rows_whose_ends_cost_more_are_taken_otherwise(divisor, dtype, length, kernel, of_run):
+    """A run of short rows in packs of several rows, others by elements."""
     shapes = {"row": (length,), "column": (1000, 1)}
-    source = layout((1000, length), dtype)
-    assert kernels(modulus(source, layout(shapes[divisor], dtype), source)) == [f"modulus_{kernel}"]
+    source, by = layout((1000, length), dtype), layout(shapes[divisor], dtype)
+    padded = layout((1000, length), dtype, strides=(length + 16, 1))
+    assert kernels(modulus(source, by, source)) == [f"modulus_{of_run}"]
+    assert kernels(modulus(padded, by, padded)) == [f"modulus_{kernel}"]
+    assert kernels(modulus(source, by, padded)) == [f"modulus_{kernel}"]
+
+
+def test_a_run_that_begins_amid_a_pack_is_taken_by_elements():
+    by, aligned = layout((95,), "int8"), layout((1000, 95), "int8")
+    shifted = layout((1000, 95), "int8", alignment=8)
+    assert kernels(modulus(aligned, by, aligned)) == ["modulus_runs"]
+    for dividend, output in ((shifted, aligned), (aligned, shifted)):
+        assert kernels(modulus(dividend, by, output)) == ["modulus_elements"]
 
 
 def test_large_elements_of_odd_rows_go_in_packs_where_nothing_is_broadcast():
@@ -1886,9 +1902,9 @@ def test_large_elements_of_odd_rows_go_in_packs_where_nothing_is_broadcast():
 def test_more_elements_are_few_where_rows_begin_anywhere():
     for shape, divisor, kernel in (
         ((256, 601), (601,), "elements"),
-        ((256, 601), (256, 1), "packs"),
+        ((256, 601), (256, 1), "runs"),
         ((256, 600), (600,), "packs"),
-        ((700, 601), (601,), "packs"),
+        ((700, 601), (601,), "runs"),
     ):
         source = layout(shape)
         plan = modulus(source, layout(divisor), source, threads_per_multiprocessor=2048)

@@ -1,4 +1,6 @@
-"""The plan of the truncated modulus: kernels/modulus_packs.cu, modulus_tiles.cu and modulus_elements.cu."""
+"""The plan of the truncated modulus: kernels/modulus_packs.cu, modulus_tiles.cu, modulus_runs.cu and
+modulus_elements.cu.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +58,13 @@ LEAST_PACKS_OF_ROW = 8
 #: 134 and 107; (130419, 201) int32 by a row 82 and 75, (52324, 501) 77 and 75, (26188, 1001) 75 and 75; (480001, 101)
 #: int64 by a row 300 and 260, (48001, 1001) 259 and 258, (2285712, 21) by a column 302 and 264.
 _LEAST_PACKS = {"column": {1: 6, 2: 6, 4: 8, 8: math.inf}, "row": {1: 8, 2: 8, 4: 128, 8: math.inf}}
+#: The same beside packs that have elements of several rows, whose divisors are loaded one by one, and bytes of an
+#: element of these at the most. On an H100 (1957894, 95) int8 by either take 180 us so and 414 by elements, (1464566,
+#: 127) by a column 180 and 372 in packs of rows, (617940, 301) 180 and 141, by a row 180 and 225, (155909, 1193) 181
+#: and 175; (13285714, 7) float16 by a row 125 and 210, (732283, 127) 126 and 161, (77954, 1193) 126 and 135; (6642857,
+#: 7) float32 125 and 132 by elements. Of float64 both take as long.
+_LEAST_PACKS_BESIDE_RUNS = {"column": {1: 16, 2: 32, 4: 320}, "row": {1: 64, 2: 160, 4: 320}}
+WIDEST_OF_RUNS = 4
 #: Height and width of a tile and threads of a block by the bytes of the elements that move through shared memory. On an
 #: H200 these are the fastest of 64 to 256 elements either way and 64 to 256 threads: bytes at 94 % of copy speed (64 x
 #: 128: 91 %), halves at 98 % (128 x 128: 94 %).
@@ -137,7 +146,7 @@ def plan_modulus(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], devic
     call = _call(spec, arrays, device)
     if math.prod(call.sizes) * _small_part(call) <= device.multiprocessors * device.threads_per_multiprocessor:
         return _plan_elements(call, 1, SMALL_BLOCK)
-    return _plan_packs(call) or _plan_tiles(call) or _plan_elements(call, ITEMS, BLOCK)
+    return _plan_packs(call) or _plan_tiles(call) or _plan_runs(call) or _plan_elements(call, ITEMS, BLOCK)
 
 
 def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: DeviceProperties) -> _Call:
@@ -156,7 +165,8 @@ def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: Devi
 def _small_part(call: _Call) -> int:
     """Of which an array is too small for packs."""
     shifted = all(name in call.layouts and call.is_dense(name) for name in _OPERANDS) and not _has_whole_rows(call)
-    return _SMALL_PART_OF_SHIFTED if shifted else SMALL_PART
+    is_run = _widest(call) < 4 and _are_runs(call)  # in packs: (37449, 7) int8 take 1.8 us so, and 2.7 by elements
+    return _SMALL_PART_OF_SHIFTED if shifted and not is_run else SMALL_PART
 
 
 # ---- packs of neighbours
@@ -213,7 +223,8 @@ def _least_packs(call: _Call) -> float:
     """Of a row whose ends are not whole packs."""
     kinds = {"column": any(call.strides[name][-1] == 0 for name in call.layouts)}
     kinds["row"] = any(0 in call.strides[name][:-1] for name in call.layouts)
-    least = (_LEAST_PACKS[kind][_widest(call)] for kind, is_there in kinds.items() if is_there)
+    table = _LEAST_PACKS_BESIDE_RUNS if _are_runs(call) else _LEAST_PACKS
+    least = (table[kind][_widest(call)] for kind, is_there in kinds.items() if is_there)
     return max(least, default=LEAST_PACKS_OF_ROW)
 
 
@@ -326,6 +337,31 @@ def _lies_in_packs(call: _Call, name: str, axis: int) -> bool:
     strides = call.strides[name]
     others = (stride for i, stride in enumerate(strides) if i != axis % len(strides))
     return call.layouts[name].lies_in_steps(VECTOR_BYTES, others)
+
+
+# ---- packs of short rows
+
+
+def _plan_runs(call: _Call) -> Plan | None:
+    """None unless dividend and output are runs of short rows, by whose divisor all rows are divided, or each by one."""
+    if not _are_runs(call):
+        return None
+    size, pack = math.prod(call.sizes), _pack(call)
+    geometry = (size, *count_of(call.sizes[-1]), *call.strides["divisor"])
+    access = {"dividend": "PACKED", "divisor": "ONE"}
+    return call.plan("modulus_runs", access, -(-size // pack), BLOCK, geometry, PACK=pack, RANK=0)
+
+
+def _are_runs(call: _Call) -> bool:
+    """Whether dividend and output are one run of memory each, which begins with a whole pack."""
+    if len(call.sizes) != 2 or not call.layouts.keys() >= set(_ARRAYS) or _widest(call) > WIDEST_OF_RUNS:
+        return False
+    return all(_is_run(call, name, call.dtype(name).itemsize) for name in ("dividend", "output"))
+
+
+def _is_run(call: _Call, name: str, itemsize: int) -> bool:
+    is_dense = call.strides[name] == (call.sizes[-1] * itemsize, itemsize)
+    return is_dense and call.layouts[name].alignment % min(VECTOR_BYTES, _pack(call) * itemsize) == 0
 
 
 # ---- single elements
