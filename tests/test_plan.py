@@ -577,7 +577,8 @@ def test_short_panels_are_moved_in_runs(shape, dtype, kernel):
 def test_panels_with_gaps_are_not_runs():
     array, gaps = layout((1000, 16, 3), "float32"), layout((1000, 16, 4), "float32")._replace(shape=(1000, 16, 3))
     for source, output in ((array, gaps), (gaps, array)):
-        assert kernels(make_plan(Scan("sum", array.dtype, 1), {"input": source, "output": output})) != ["scan_panels"]
+        plan = make_plan(Scan("sum", array.dtype, 1), {"input": source, "output": output})
+        assert kernels(plan) == ["scan_short_columns"]
 
 
 @pytest.mark.parametrize(
@@ -594,6 +595,15 @@ def test_blocks_move_some_panels(shape, dtype, panels, threads, shared_bytes):
     assert (launch.block, launch.shared_bytes) == (threads, shared_bytes)
     assert constants(plan)["PANELS"] == str(panels)
     assert launch.grid == -(-shape[0] // panels)
+
+
+@pytest.mark.parametrize("shape", [(1000, 96, 32), (1000, 3, 1023), (1000, 1535, 2), (1000, 61, 50)], ids=str)
+@pytest.mark.parametrize("alignment", [8, 16])
+def test_the_largest_panels_fit_a_block_of_any_gpu(shape, alignment):
+    array, output = layout(shape, "float64", alignment=alignment), layout(shape, "float64")
+    for spec in (Scan("sum", array.dtype, 1), Normalization((1,))):
+        (launch,) = make_plan(spec, {"input": array, "output": output}, H200._replace(multiprocessors=1)).launches
+        assert launch.shared_bytes <= 57_344  # of 64 KB, of which the spans of long columns take some
 
 
 @pytest.mark.parametrize(

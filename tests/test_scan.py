@@ -342,8 +342,8 @@ def test_axes_beside_the_scanned_one(xp, shape, axis, dtype):
     check(xp, "sum", values, dtype, axis=axis, reverse=True, exclusive=True)
 
 
-#: Outer axis, steps and columns: one span, several, rows of the tree; blocks with a part of their panels; panels of an
-#: odd number of bytes; one column, and more than a warp has lanes.
+#: Outer axis, steps and columns: a part of a row of the tree, and several; blocks with a part of their panels; panels
+#: of an odd number of bytes; and more columns than a warp has lanes.
 PANELS = [(70, 16, 3), (300, 5, 2), (33, 31, 5), (41, 33, 3), (19, 64, 3), (7, 200, 5), (5, 1111, 2), (9, 20, 33)]
 
 
@@ -367,8 +367,8 @@ def test_panels_have_the_bits_of_padded_rows(xp, shape, dtype, exclusive, revers
 @pytest.mark.parametrize("pattern", ["contiguous", "offset by an element", "offset by a byte"])
 def test_panels_of_other_outputs_that_begin_anywhere(xp, stored, dtype, pattern):
     values = values_for("sum", np.random.default_rng(62), (37, 21, 3), np.dtype(stored))
-    out = Poisoned(xp, values.shape, np.dtype(dtype), pattern)
     for source in ("contiguous", pattern):
+        out = Poisoned(xp, values.shape, np.dtype(dtype), pattern)
         result = cumsum(place(xp, values, source), 1, dtype, out.array)
         assert result is out.array
         assert_scan(out.read(), "sum", values, np.dtype(dtype), axis=1)

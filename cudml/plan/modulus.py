@@ -165,8 +165,7 @@ def _call(spec: Modulus, arrays: dict[str, ArrayLayout | np.dtype], device: Devi
 def _small_part(call: _Call) -> int:
     """Of which an array is too small for packs."""
     shifted = all(name in call.layouts and call.is_dense(name) for name in _OPERANDS) and not _has_whole_rows(call)
-    is_run = _widest(call) < 4 and _are_runs(call)  # in packs: (37449, 7) int8 take 1.8 us so, and 2.7 by elements
-    return _SMALL_PART_OF_SHIFTED if shifted and not is_run else SMALL_PART
+    return _SMALL_PART_OF_SHIFTED if shifted else SMALL_PART
 
 
 # ---- packs of neighbours

@@ -8,13 +8,13 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
 from cudml.plan.normalization_steps import array_arguments, parameters
-from cudml.plan.panels import panels_of_block, staging_of
+from cudml.plan.panels import MOST_BYTES, are_panels, panels_of_block, staging_of
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
-#: Steps of a column and bytes of a panel and of an element at the most. A thread takes longer for more steps: (46500,
-#: 200, 5) float32 take an H100 315 us so and 298 by several threads for each column.
-_MOST_STEPS, _MOST_BYTES, _WIDEST = 64, 24576, 8
+#: Steps of a column at the most. A thread takes longer for more: (46500, 200, 5) float32 take an H100 315 us so and 298
+#: by several threads for each column.
+_MOST_STEPS = 64
 
 #: Halves of so few steps in rows of an even number are loaded in pairs otherwise: (4194304, 4, 4) float16 take 157 us
 #: so and 120 otherwise, (29177, 2, 30) bfloat16 12.5 and 7.8, but (385683, 2, 87) 253 and 342.
@@ -40,15 +40,18 @@ _AT_ONCE = 16
 
 def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """One-shot blocks that move some panels each; None where groups are not the columns of such, or are faster else."""
-    names = [name for name in ("input", "output") if groups.has(name)]
-    if not (_are_faster(groups, device) and all(_are_panels(groups, name) for name in names)):
+    arrays = ((name, groups.arrays.get(name)) for name in ("input", "output"))
+    layouts = {name: array for name, array in arrays if isinstance(array, ArrayLayout)}
+    of_panels = (
+        are_panels(array, groups.kept.dims(name), groups.reduced.dims(name)) for name, array in layouts.items()
+    )
+    if not (_are_faster(groups, device) and all(of_panels)):
         return None
-    layouts = [layout for name in names if isinstance(layout := groups.arrays[name], ArrayLayout)]
     inner, length = groups.kept.sizes[-1], groups.length
     outer = groups.count // inner
     panels = panels_of_block(length * inner * groups.widest, outer, device)
     threads = _THREADS if groups.has("output") else _THREADS_OF_READERS
-    staging = staging_of(layouts, length, inner, panels, threads, length, is_known=True)
+    staging = staging_of([*layouts.values()], length, inner, panels, threads, length, is_known=True)
     shares: dict[str, str | int | bool] = {
         "LENGTH": length,
         "RESIDENT": _ALL_REGISTERS // _REGISTERS // threads,
@@ -67,23 +70,8 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     """Whether these are short columns of narrow rows of floats, and many."""
     size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
     nbytes, row = groups.source.size * size, inner * size
-    if not 2 <= groups.length <= _MOST_STEPS or groups.length * inner * groups.widest > _MOST_BYTES:
+    if not 2 <= groups.length <= _MOST_STEPS or groups.length * inner * groups.widest > MOST_BYTES:
         return False
     is_paired = size == 2 and groups.length <= _FEW_STEPS and inner % 2 == 0
-    is_wide = row >= _ROW_BYTES and row % (VECTOR_BYTES if size == _WIDEST else _ROW_BYTES) == 0
+    is_wide = row >= _ROW_BYTES and row % (VECTOR_BYTES if size == 8 else _ROW_BYTES) == 0
     return groups.are_floats and nbytes >= _LEAST_BYTES * device.multiprocessors and not (is_wide or is_paired)
-
-
-def _are_panels(groups: Groups, name: str) -> bool:
-    """Whether all columns between two neighbours of an outer axis are a run, which follows the one before."""
-    layout = groups.arrays[name]
-    kept, reduced = groups.kept, groups.reduced
-    if not isinstance(layout, ArrayLayout) or not layout.element_aligned or layout.dtype.itemsize > _WIDEST:
-        return False
-    if len(kept.sizes) < 2 or len(reduced.sizes) > 1 or kept.sizes[-1] < 2:
-        return False
-    row = kept.sizes[-1] * layout.dtype.itemsize
-    if kept.strides[name][-1] != layout.dtype.itemsize or reduced.strides[name] != (row,):
-        return False
-    steps = [groups.length * row * math.prod(kept.sizes[axis:-1]) for axis in range(1, len(kept.sizes))]
-    return kept.strides[name][:-1] == tuple(steps)

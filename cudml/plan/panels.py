@@ -10,11 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two_within
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, power_of_two_within
 from cudml.plan.plan import Struct
 
+#: Bytes of a panel at the most: inputs and outputs, padded, fit the 64 KB that a block has at least. And of an element.
+MOST_BYTES, _WIDEST = 24576, 8
+
 #: Bytes of the run of a block that has several panels, and blocks of a multiprocessor at least if there are so many
-#: panels: sums of (21845, 16, 3) float32 take an H100 4.7 us so, and 5.4 with 16 KB each.
+#: panels: sums of (21845, 16, 3) float32 take an H100 4.7 us so, and 5.1 with one block.
 _BYTES, _BLOCKS = 16384, 4
 
 #: Lanes that meet in a bank of shared memory from which on runs are padded, where the compiler knows the steps, and
@@ -33,6 +36,17 @@ class Staging(NamedTuple):
     constants: dict[str, str | int | bool]
     places: Struct
     shared_bytes: int
+
+
+def are_panels(layout: ArrayLayout, line: Dims, axis: Dims) -> bool:
+    """Whether all lines between two neighbours of an outer axis are a run, which follows the one before: `line` numbers
+    the lines, `axis` the steps of each."""
+    size, inner = layout.dtype.itemsize, line.sizes[-1]
+    if line.rank < 2 or axis.rank != 1 or inner < 2 or not layout.element_aligned or size > _WIDEST:
+        return False
+    panel = axis.sizes[0] * inner * size
+    outer = (panel * math.prod(line.sizes[i:-1]) for i in range(1, line.rank))
+    return axis.strides == (inner * size,) and line.strides == (*outer, size)
 
 
 def panels_of_block(nbytes: int, outer: int, device: DeviceProperties) -> int:

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 
 from cudml.plan.columns import ColumnCase
 from cudml.plan.device import LANES
-from cudml.plan.layout import ArrayLayout, Dims, power_of_two_within
-from cudml.plan.panels import panels_of_block, staging_of
+from cudml.plan.layout import power_of_two_within
+from cudml.plan.panels import MOST_BYTES, are_panels, panels_of_block, staging_of
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.scan_work import Constants
 
-#: Bytes of a panel at the most; and of one with long columns, by the bytes of an element, as narrow elements take a
-#: thread longer than memory: (26571, 1000, 7) int8 take an H100 180 us so and 254 on the assembly line, (11625, 1000,
-#: 16) 210 and 137, (23250, 2000, 2) float16 161 and 204, (13285, 1000, 7) 160 and 142. Inputs and outputs, padded,
-#: fit the 64 KB that a block has at least.
-_MOST_BYTES, _MOST_BYTES_OF_LONG = 24576, {1: 7168, 2: 8192, 4: 24576, 8: 24576}
+#: Bytes of a panel with long columns at the most, by the bytes of an element, as narrow elements take a thread longer
+#: than memory: (26571, 1000, 7) int8 take an H100 180 us so and 254 on the assembly line, (11625, 1000, 16) 210 and
+#: 137, (23250, 2000, 2) float16 161 and 204, (13285, 1000, 7) 160 and 142.
+_MOST_BYTES_OF_LONG = {1: 7168, 2: 8192, 4: MOST_BYTES, 8: MOST_BYTES}
 
 #: Steps of a column that the compiler knows: (206666, 90, 5) float16 take 126 us so and 138 in a loop. With 128 steps
 #: it would take half a second to compile.
@@ -31,29 +30,24 @@ _THREADS_OF_KNOWN, _THREADS = 256, 128
 #: 128, (5812, 2000, 2) float64, whose panel would have 500 threads, 151 and 129.
 _VALUE_BYTES, _THREADS_OF_LONG, _MOST_THREADS_OF_PANEL, _MOST_THREADS = 64, 256, 384, 1024
 
-#: Elements have so many bytes at the most, and columns so many rows of the tree.
-_WIDEST, _MOST_ROWS = 8, 32
+#: Rows of the tree that a column has at the most.
+_MOST_ROWS = 32
 
 
 def in_panels(case: ColumnCase) -> bool:
     """Whether all columns between two neighbours of an outer axis are a run, which follows the one before, in both
     arrays; and whether the kernels take them."""
     work = case.work
-    if work.turned or case.outer < 2 or case.inner < 2 or work.length < 2 or work.rows > _MOST_ROWS:
+    arrays = ((case.source, work.input_line, work.input_axis), (case.output, work.output_line, work.output_axis))
+    are_alike = all(line.sizes == (case.outer, case.inner) and axis.sizes == (work.length,) for _, line, axis in arrays)
+    if work.turned or work.length < 2 or work.rows > _MOST_ROWS or not are_alike:
         return False
-    fits = _are_panels(case, case.source, work.input_line, work.input_axis)
-    if not (fits and _are_panels(case, case.output, work.output_line, work.output_axis)):
+    if not all(are_panels(*array) for array in arrays):
         return False
     if work.rows == 1:
-        return _bytes_of_panel(case) <= _MOST_BYTES
+        return _bytes_of_panel(case) <= MOST_BYTES
     most = _MOST_BYTES_OF_LONG[min(case.source.dtype.itemsize, case.output.dtype.itemsize)]
     return _bytes_of_panel(case) <= most and case.inner * _spans(case, _chunks(case)) <= _MOST_THREADS
-
-
-def _are_panels(case: ColumnCase, layout: ArrayLayout, line: Dims, axis: Dims) -> bool:
-    size, inner, length = layout.dtype.itemsize, case.inner, case.work.length
-    dense = line == Dims((case.outer, inner), (length * inner * size, size)) and axis.strides == (inner * size,)
-    return dense and axis.sizes == (length,) and layout.element_aligned and size <= _WIDEST
 
 
 def _bytes_of_panel(case: ColumnCase) -> int:
