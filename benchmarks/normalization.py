@@ -106,10 +106,16 @@ _OTHER_IMAGES: dict[str, tuple[Key, ...]] = {
     ),
 }
 
-# Short sequences of few channels, that are normalized along their steps.
+# Short and longer sequences of few channels, that are normalized along their steps.
 _PANELS: dict[str, tuple[Key, ...]] = {
-    "float32": (((5592400, 16, 3), (1,)), ((2711400, 33, 3), (1,))),
-    "float16": (((5422800, 33, 3), (1,)),),
+    "float32": (((5592400, 16, 3), (1,)), ((2711400, 33, 3), (1,)), ((268432, 200, 5), (1,)), ((89472, 1000, 3), (1,))),
+    "float16": (((5422800, 33, 3), (1,)), ((536864, 200, 5), (1,))),
+}
+
+# Short sequences of few channels, and a batch of tiny images, whose channels are normalized, and odd rows of halves.
+_PANELS_OF_ALL: dict[str, tuple[Key, ...]] = {
+    "float32": (((12782640, 3, 7), (0, 2)), ((8947848, 5, 2, 3), (0, 2, 3))),
+    "float16": (((25565280, 3, 7), (0, 2)), ((16268816, 33), 0)),
 }
 
 _MOMENTS_OF_HALVES: tuple[Key, ...] = (((16384, 16384), 1), _STREAM, (_IMAGES, (0, 2)), ((65536, 8192), 0))
@@ -188,6 +194,8 @@ def _cases() -> Iterator[NormalizationCase]:
         yield from (_case(dtype, key, "other images") for key in keys)
     for dtype, keys in _PANELS.items():
         yield from (_case(dtype, key, "panels") for key in keys)
+    for dtype, keys in _PANELS_OF_ALL.items():
+        yield from (_case(dtype, key, "channels in panels") for key in keys)
     for key in _MOMENTS_OF_HALVES:
         yield replace(_moments(_case("float16", key, "")), group="mean and variance of halves", required=None)
     for key in _SMALL:

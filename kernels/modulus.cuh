@@ -5,9 +5,11 @@
 // x % 0 is NaN for floats and 0 for integers, the lowest integer % -1 is 0, x % inf is x. Halves are computed in float:
 // the exact remainder of two halves is itself a half.
 //
-// Three kernels differ in how threads share the elements:
+// Four kernels differ in how threads share the elements:
 //     modulus_packs       16 neighbouring bytes each, where the innermost axis is dense in the output, and each operand
 //                         has there neighbours, every second element of a few bytes, or one for all
+//     modulus_runs        16 neighbouring bytes each, of several short rows it may be that are divided by a row or by a
+//                         column
 //     modulus_tiles       a tile of rows and columns through shared memory, where an operand is dense along another
 //                         axis than the output
 //     modulus_elements    single elements, neighbours in neighbouring threads: everything else, and small arrays

@@ -67,7 +67,7 @@ apply_bundle_tiles(const char* input, char* output, const char* scale, const cha
         x[k] = *reinterpret_cast<const Chunk*>(from + vector * 16);
     }
     await_launch_ahead();  // nothing so far is what the first step writes, or is written by this one
-    const Affine affine(of_groups + bundle, arrays, g, bundle, vector);
+    const Affine affine = affine_of(of_groups + bundle, arrays, g, bundle, vector);
 #pragma unroll
     for (int k = 0; k < PIECES_OF_THREAD; k++) {
         if (k * AT_ONCE >= count) continue;

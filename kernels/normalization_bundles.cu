@@ -30,7 +30,7 @@ __device__ void normalize_share(const Arrays& arrays, const Geometry& g, const P
     if (CLUSTER > 1) cluster_arrive();
     __syncthreads();
     const Mover mover(data, g, share);
-    const Affine affine(normalizers, arrays, g, first, mover.vector);
+    const Affine affine = affine_of(normalizers, arrays, g, first, mover.vector);
     char* output = arrays.at(g.kept.offsets(first)).output;
 #pragma unroll 4
     for (int piece = mover.first_stored(); piece < share.pieces; piece += AT_ONCE) {

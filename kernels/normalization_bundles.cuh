@@ -16,7 +16,7 @@
 // Dynamic shared memory: the pieces of a block.
 #pragma once
 
-#include "normalization.cuh"
+#include "normalization_affine.cuh"
 
 constexpr int PIECE = BUNDLE * RUN, WARPS = BLOCK / LANES;
 constexpr bool COLUMNS = RUN == 1;
@@ -247,29 +247,14 @@ __device__ void add_up_share(UnitSums& unit_sums, Input* data, const Arrays& arr
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-// What a thread normalizes its vectors by, which all have elements of the same groups and places in a run.
-struct Affine {
-    Normalizer<Compute> normalizer[CHUNK];
-    Operands<1> operands[CHUNK];
+// Of element j of a piece's vector.
+__device__ PlaceInGroup place_in_group(int vector, int j) {
+    const int place = vector * CHUNK + j, group = place / RUN;
+    return {group, place - group * RUN};
+}
 
-    __device__ Affine(const Normalizer<Compute>* normalizers, const Arrays& arrays, const Geometry& g, Index first,
-                      int vector) {
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            const int place = vector * CHUNK + j, group = place / RUN;
-            const Arrays of_group = arrays.at(g.kept.offsets(first + group));
-            normalizer[j] = normalizers[group];
-            operands[j].load_of_element(of_group.at(g.reduced.offsets(place - group * RUN)));
-        }
-    }
-
-    __device__ Result of(const Chunk& x, const Parameters& p) const {
-        Compute y[CHUNK];
-        unpack(x, y);
-#pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            y[j] = activated(normalizer[j].apply(y[j]), operands[j].scale.at(0), operands[j].bias.at(0), p);
-        }
-        return pack_of<Output>(y);
-    }
-};
+// For the vectors of that number in all pieces.
+__device__ Affine affine_of(const Normalizer<Compute>* normalizers, const Arrays& arrays, const Geometry& g,
+                            Index first, int vector) {
+    return {normalizers, arrays, g, first, [=](int j) { return place_in_group(vector, j); }};
+}

@@ -46,10 +46,10 @@ template <int COLUMNS> __device__ Index published_words(Index tiles) {
     return sets * TileSet<COLUMNS>::WORDS;
 }
 
-// How THREADS threads, of which each column of a tile has one at least, add up a set: each has EACH tiles of a column,
+// How OF_BLOCK threads, of which each column of a tile has one at least, add up a set: each has EACH tiles of a column,
 // and SHARES of them have all.
-template <int COLUMNS, int THREADS> struct SetSum {
-    static constexpr int OF_COLUMN = THREADS < COLUMNS ? 1 : THREADS / COLUMNS;
+template <int COLUMNS, int OF_BLOCK> struct SetSum {
+    static constexpr int OF_COLUMN = OF_BLOCK < COLUMNS ? 1 : OF_BLOCK / COLUMNS;
     static constexpr int SHARES = OF_COLUMN < RADIX ? OF_COLUMN : RADIX, EACH = RADIX / SHARES;
     static constexpr int AT_ONCE = EACH < 8 ? EACH : 8;
     static constexpr int ACROSS_PARTS = COLUMNS < LANES ? LANES : COLUMNS, PARTS = SHARES * COLUMNS / ACROSS_PARTS;
@@ -98,9 +98,9 @@ template <int COLUMNS, int THREADS> struct SetSum {
 
 // By all threads of a block, whose thread c has the sums of its tile in column c. Whether they are those of all tiles
 // now; else another block goes on.
-template <int COLUMNS, int THREADS>
+template <int COLUMNS, int OF_BLOCK>
 __device__ bool add_up_tiles(Sums& sums, Word* words, Index tile, Index tiles, unsigned epoch) {
-    __shared__ SetSum<COLUMNS, THREADS> set_sum;
+    __shared__ SetSum<COLUMNS, OF_BLOCK> set_sum;
 #pragma unroll 1
     for (; tiles > 1; tile /= RADIX, tiles = sets_of(tiles)) {
         const TileSet<COLUMNS> set = {words + tile / RADIX * TileSet<COLUMNS>::WORDS, epoch};

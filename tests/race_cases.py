@@ -725,6 +725,18 @@ SMALL_COLUMNS = [
         ONE_TEAM,
     ),
     moments("moments of panels", (501, 9, 5), np.float32, 1, device=ONE_TEAM),
+    normalization("groups in long panels", (101, 100, 3), np.float32, (1,), device=ONE_TEAM),
+    normalization("groups in long panels in place", (51, 201, 3), np.float16, (1,), out="same", device=ONE_TEAM),
+    normalization(
+        "groups in long panels behind an element",
+        (13, 300, 5),
+        np.float64,
+        (1,),
+        "offset by an element",
+        "offset by a byte",
+        ONE_TEAM,
+    ),
+    scaled("groups in long panels scaled by steps", (31, 90, 7), (1,), (90, 1), device=ONE_TEAM),
     normalization("columns of two spans", (9, 80), np.float32, (0,)),
     normalization("columns of a block", (130, 70), np.float32, (0,)),
     normalization("columns of more rows", (600, 36), np.float32, (0,)),
@@ -971,6 +983,16 @@ TILED_BUNDLES = [
     normalization("tiled bundles of grains", (820, 4, 5, 6), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
     group_norm_of_channels_last("group norm in tiled bundles", (2, 61, 63, 4, 10), SMALL_CLUSTERS),
     moments("moments of tiled bundles", (1101, 2, 4, 4), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
+]
+
+TILED_PANELS = [
+    normalization("tiled panels", (1003, 3, 7), np.float32, (0, 2), device=ONE_TEAM),
+    normalization("tiled panels in place", (701, 5, 3), np.float16, (0, 2), out="same", device=ONE_TEAM),
+    normalization("tiled panels of many groups", (300, 37, 3), np.float32, (0, 2), device=ONE_TEAM),
+    normalization("tiled panels of long runs", (301, 3, 147), np.float16, (0, 2), device=ONE_TEAM),
+    normalization("tiled panels of doubles", (3001, 3, 3), np.float64, (0, 2), device=ONE_TEAM),
+    scaled("tiled panels scaled by steps", (401, 3, 5), (0, 2), (1, 5), device=ONE_TEAM),
+    moments("moments of tiled panels", (3301, 3, 7), np.float32, (0, 2), device=ONE_TEAM),
 ]
 
 
@@ -1260,6 +1282,7 @@ CALLS: list[Call] = [
     *BUNDLES,
     *SHARED_BUNDLES,
     *TILED_BUNDLES,
+    *TILED_PANELS,
     *TURNED,
     *HELD,
     *MODULI,
@@ -1275,6 +1298,7 @@ SHARING_SCRATCH = (
     "stream",
     "strips",
     "strips of doubles",
+    "tiled panels",
 )
 CALLS += [
     replace(call, name=f"{call.name} as epochs start again", last_epochs=2)

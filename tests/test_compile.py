@@ -152,11 +152,16 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         images = ArrayLayout((2, count, 4, 10), (count * 40 * size, 40 * size, 10 * size, size), dtype, 16)
         arrays = {"input": images, "output": images, "scale": scale, "bias": scale}
         yield make_plan(Normalization((1, 3)), arrays, device)
-    for dtype, (steps, columns) in itertools.product(FLOATS, ((5, 2), (33, 3), (20, 33))):
+    for dtype, (steps, columns) in itertools.product(FLOATS, ((5, 2), (33, 3), (20, 33), (200, 3))):
         panels = dense((1 << 16, steps, columns), dtype)
         scale, moment = dense((steps, 1), dtype), dense((1 << 16, 1, columns), dtype)
         yield make_plan(Normalization((1,)), {"input": panels, "output": panels, "scale": scale}, device)
         yield make_plan(Moments((1,)), {"input": panels, "mean": moment, "variance": moment}, device)
+    for dtype, (count, run) in itertools.product(FLOATS, ((3, 7), (5, 3), (40, 3), (3, 147))):
+        panels = dense((1 << 20, count, run), dtype)
+        scale, moment = dense((count, 1), dtype), dense((1, count, 1), dtype)
+        yield make_plan(Normalization((0, 2)), {"input": panels, "output": panels, "scale": scale}, device)
+        yield make_plan(Moments((0, 2)), {"input": panels, "mean": moment, "variance": moment}, device)
     for shape, axis in itertools.product(((40, 64), (40, 1000), (3, 90_000), (20_000, 600)), (0, 1)):
         source, moment = dense(shape, F32), dense((1, shape[1]) if axis == 0 else (shape[0], 1), F32)
         yield make_plan(Moments((axis,)), {"input": source, "mean": moment, "variance": moment}, device)

@@ -23,6 +23,7 @@ from race_cases import (
     LIBRARY,
     SHARED_BUNDLES,
     TILED_BUNDLES,
+    TILED_PANELS,
     Call,
     Case,
 )
@@ -165,6 +166,7 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
         (CLUSTERS, "normalize_clusters"),
         (SHARED_BUNDLES, "normalize_shared_bundles"),
         (TILED_BUNDLES, "sum_bundle_tiles"),
+        (TILED_PANELS, "sum_panel_tiles"),
     ],
 )
 def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):

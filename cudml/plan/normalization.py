@@ -11,6 +11,8 @@ from cudml.plan.normalization_clustered_lines import plan_clustered_lines
 from cudml.plan.normalization_columns import plan_columns
 from cudml.plan.normalization_held import plan_held
 from cudml.plan.normalization_lines import plan_shared_lines, plan_short_lines
+from cudml.plan.normalization_long_panels import plan_long_panels
+from cudml.plan.normalization_panel_tiles import plan_panel_tiles
 from cudml.plan.normalization_panels import plan_panels
 from cudml.plan.normalization_stream import plan_stream
 from cudml.plan.normalization_strips import plan_turned_strips
@@ -24,11 +26,15 @@ _PLANS_OF_LINES = (
     plan_short_lines,
     plan_bundles,
     plan_tiled_bundles,
+    plan_panel_tiles,
     plan_clustered_lines,
     plan_shared_lines,
     plan_tiled_bundles_of_any,
     plan_stream,
 )
+
+#: The same for groups that lie side by side.
+_PLANS_OF_COLUMNS = (plan_panels, plan_long_panels, plan_panel_tiles, plan_columns)
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
@@ -53,7 +59,8 @@ def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan
     if groups.count == 0 or (groups.length == 0 and not groups.has("mean")):
         return Plan("normalization_lines.cu", (), ())
     if groups.length > 0 and groups.are_columns:
-        return plan_panels(groups, spec, device) or plan_columns(groups, spec, device)
+        plans = (plan_for(groups, spec, device) for plan_for in _PLANS_OF_COLUMNS)
+        return next(plan for plan in plans if plan is not None)
     for plan_for in _PLANS_OF_LINES:
         plan = plan_for(groups, spec, device)
         if plan is not None:

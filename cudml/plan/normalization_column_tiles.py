@@ -270,7 +270,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
         across = max(1, nbytes // (vector * size))
         chosen = Columns(vector, span, across, _CLUSTER_THREADS[moves_whole_vectors(groups)] // across, 1, chunk)
         chosen = chosen._replace(blocks=math.ceil(groups.length / chosen.tile))
-        if chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width:
+        if 1 < chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width:
             return chosen
     return None
 

@@ -8,13 +8,13 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
 from cudml.plan.normalization_steps import array_arguments, parameters
-from cudml.plan.panels import MOST_BYTES, are_panels, panels_of_block, staging_of
+from cudml.plan.panels import MOST_BYTES, Staging, are_panels, panels_of_block, staging_of
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
-#: Steps of a column at the most. A thread takes longer for more: (46500, 200, 5) float32 take an H100 315 us so and 298
-#: by several threads for each column.
-_MOST_STEPS = 64
+#: Steps of a column at the most. A thread takes longer for more: (46500, 200, 5) float32 take an H100 315 us so and 137
+#: by several threads for each column: kernels/normalization_long_panels.cu.
+MOST_STEPS = 64
 
 #: Halves of so few steps in rows of an even number are loaded in pairs otherwise: (4194304, 4, 4) float16 take 157 us
 #: so and 120 otherwise, (29177, 2, 30) bfloat16 12.5 and 7.8, but (385683, 2, 87) 253 and 342.
@@ -40,37 +40,54 @@ _AT_ONCE = 16
 
 def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """One-shot blocks that move some panels each; None where groups are not the columns of such, or are faster else."""
-    arrays = ((name, groups.arrays.get(name)) for name in ("input", "output"))
-    layouts = {name: array for name, array in arrays if isinstance(array, ArrayLayout)}
-    of_panels = (
-        are_panels(array, groups.kept.dims(name), groups.reduced.dims(name)) for name, array in layouts.items()
-    )
-    if not (_are_faster(groups, device) and all(of_panels)):
+    if not (_are_faster(groups, device) and lie_in_panels(groups)):
         return None
     inner, length = groups.kept.sizes[-1], groups.length
     outer = groups.count // inner
     panels = panels_of_block(length * inner * groups.widest, outer, device)
     threads = _THREADS if groups.has("output") else _THREADS_OF_READERS
-    staging = staging_of([*layouts.values()], length, inner, panels, threads, length, is_known=True)
+    staging = staging_of(groups.stored, length, inner, panels, threads, length, is_known=True)
     shares: dict[str, str | int | bool] = {
         "LENGTH": length,
         "RESIDENT": _ALL_REGISTERS // _REGISTERS // threads,
         "CHUNKS_AT_ONCE": max(1, _AT_ONCE // groups.chunk),
-        "HAS_OUTPUT": groups.has("output"),
-        "EVICTION": groups.eviction,
     }
+    return launch_of("panels", groups, spec, staging, shares, threads, panels)
+
+
+def lie_in_panels(groups: Groups) -> bool:
+    """Whether the columns of the input do, and those of the output if there is one."""
+    arrays = ((name, groups.arrays.get(name)) for name in ("input", "output"))
+    return all(
+        are_panels(array, groups.kept.dims(name), groups.reduced.dims(name))
+        for name, array in arrays
+        if isinstance(array, ArrayLayout)
+    )
+
+
+def launch_of(
+    kind: str,
+    groups: Groups,
+    spec: Normalization,
+    staging: Staging,
+    constants: dict[str, str | int | bool],
+    threads: int,
+    panels: int,
+) -> Plan:
+    """Of blocks of so many threads and panels, with the constants that are their own."""
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), staging.places)
-    blocks = math.ceil(outer / panels)
-    launch = Launch("normalize_panels", blocks, threads, arguments, staging.shared_bytes, early=True)
-    constants = constants_of(**{**groups.constants(spec), **staging.constants, **shares})
-    return Plan("normalization_panels.cu", constants, (launch,))
+    blocks = math.ceil(groups.count // groups.kept.sizes[-1] / panels)
+    launch = Launch(f"normalize_{kind}", blocks, threads, arguments, staging.shared_bytes, early=True)
+    of_all: dict[str, str | int | bool] = {"HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}
+    defined = constants_of(**{**groups.constants(spec), **staging.constants, **of_all, **constants})
+    return Plan(f"normalization_{kind}.cu", defined, (launch,))
 
 
 def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     """Whether these are short columns of narrow rows of floats, and many."""
     size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
     nbytes, row = groups.source.size * size, inner * size
-    if not 2 <= groups.length <= _MOST_STEPS or groups.length * inner * groups.widest > MOST_BYTES:
+    if not 2 <= groups.length <= MOST_STEPS or groups.length * inner * groups.widest > MOST_BYTES:
         return False
     is_paired = size == 2 and groups.length <= _FEW_STEPS and inner % 2 == 0
     is_wide = row >= _ROW_BYTES and row % (VECTOR_BYTES if size == 8 else _ROW_BYTES) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,19 +69,24 @@ def staging_of(
         "PADDED": _are_padded(length, inner, sizes, steps, is_known),
         "ALIKE": alike,
     }
-    of_run = [_staged_bytes(panels * length * inner, layout.dtype.itemsize) for layout in layouts]
+    of_run = [staged_bytes(panels * length * inner, layout.dtype.itemsize) for layout in layouts]
     outputs = 0 if alike else of_run[0]
     return Staging(constants, Struct((outputs,), np.dtype(np.int32)), of_run[0] if alike else sum(of_run))
 
 
-def _are_padded(length: int, inner: int, sizes: Iterable[int], steps: int, is_known: bool) -> bool:
+def _are_padded(length: int, inner: int, sizes: Collection[int], steps: int, is_known: bool) -> bool:
     """Whether that keeps enough lanes apart."""
     spans = math.ceil(length / steps)
     shares = [(lane // inner // spans, lane // inner % spans, lane % inner) for lane in range(LANES)]
     elements = [(panel * length + span * steps) * inner + column for panel, span, column in shares]
+    return are_padded(elements, sizes, _MEETING_OF_KNOWN if is_known else _MEETING)
+
+
+def are_padded(elements: Sequence[int], sizes: Collection[int], least: int) -> bool:
+    """Whether that keeps lanes apart which take these elements, of which `least` meet at least."""
     meeting = max(_most_in_bank(elements, size, 0) for size in sizes)
     padded = max(_most_in_bank(elements, size, max(4, size)) for size in sizes)
-    return meeting >= (_MEETING_OF_KNOWN if is_known else _MEETING) and padded < meeting
+    return meeting >= least and padded < meeting
 
 
 def _most_in_bank(elements: Iterable[int], size: int, free: int) -> int:
@@ -90,7 +95,7 @@ def _most_in_bank(elements: Iterable[int], size: int, free: int) -> int:
     return max(Counter(word % LANES for word in words).values())
 
 
-def _staged_bytes(count: int, size: int) -> int:
+def staged_bytes(count: int, size: int) -> int:
     """Of a run of so many elements, which may begin amid a piece, and be padded."""
     pieces = math.ceil(count * size / VECTOR_BYTES) + 1
     return (pieces + math.ceil(pieces * VECTOR_BYTES / _PADDED_BYTES)) * VECTOR_BYTES
