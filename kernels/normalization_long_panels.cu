@@ -1,5 +1,5 @@
-// Mean, variance and normalization of columns in panels (panels.cuh) that several threads share: each adds up spans of
-// columns, and normalizes steps of one, all of which lie in shared memory.
+// Normalization of columns in panels (panels.cuh) that several threads share: each adds up spans of columns, and
+// normalizes steps of one, all of which lie in shared memory.
 //
 // Constants that the plan sets, beside those of normalization_span_sums.cuh and panels.cuh:
 //     SPANS       of a column at the most, a power of two
@@ -10,6 +10,8 @@
 using Panels = PanelsOf<Input, Output>;
 
 constexpr int GROUPS = PANELS * INNER, WARPS = THREADS / LANES;
+
+static_assert(THREADS >= INNER, "a thread for each column");
 
 struct StagedChunk {
     const Panels& panels;
@@ -70,11 +72,9 @@ normalize_long_panels(const char* input, char* output, const char* scale, const 
         const Shift shift(panels.inputs.element(panels.element(panel, column, 0)));
         const Moments moments = moments_of(sums.of[0][group], shift.value, p);
         if (mean) store_moments(arrays.at(g.kept.offsets(panels.first * INNER + group)), moments, p);
-        if (HAS_OUTPUT) normalizers[group] = Normalizer<Compute>::of(moments, p);
+        normalizers[group] = Normalizer<Compute>::of(moments, p);
     }
-    if constexpr (HAS_OUTPUT) {
-        __syncthreads();
-        normalize(panels, normalizers, arrays, g, p);
-        panels.store(output);
-    }
+    __syncthreads();
+    normalize(panels, normalizers, arrays, g, p);
+    panels.store(output);
 }

@@ -243,7 +243,7 @@ MUTANTS = [
     Mutant("spans that do not exist", "normalization_span_sums.cuh", "groups in long panels", ALL,
            "sums[k] = span <{+=+} spans"),
     Mutant("long panels normalized while statistics are found", "normalization_long_panels.cu", "groups in long panels",
-           ALL, "[-__syncthreads();-]\n        normalize("),
+           ALL, "[-__syncthreads();-]\n    normalize("),
     Mutant("steps of long panels left out", "normalization_long_panels.cu", "groups in long panels", ALL,
            "step = begin; step < panels.length[--]{+ - 1+}; step"),
     Mutant("statistics of the first of long panels", "normalization_long_panels.cu", "groups in long panels in place",

@@ -1564,12 +1564,18 @@ def test_the_largest_tiles_of_panels_fit_a_block_of_any_gpu(dtype):
         ((100_000, 5, 40, 5), (1, 2), "float16", "normalize_long_panels"),
         ((10_000, 2000, 5), (1,), "float32", "normalize_long_panels"),
         ((10_000, 3000, 5), (1,), "float32", "sum_columns"),  # more than a block holds
-        ((1000, 2000, 5), (1,), "float32", "normalize_long_panels"),
-        ((500, 2000, 5), (1,), "float32", "sum_columns"),  # few large ones
-        ((200, 200, 5), (1,), "float32", "normalize_columns"),
-        ((10_000, 250, 40), (1,), "float32", "normalize_columns"),  # whole vectors, and wide
+        ((140, 200, 5), (1,), "float32", "normalize_long_panels"),
+        ((100, 200, 5), (1,), "float32", "normalize_columns"),
+        ((3000, 100, 9), (1,), "float32", "normalize_long_panels"),
+        ((2000, 100, 9), (1,), "float32", "normalize_columns"),
+        ((9000, 100, 9), (1,), "float16", "normalize_columns"),
+        ((20_000, 100, 9), (1,), "float16", "normalize_long_panels"),
+        ((10_000, 250, 40), (1,), "float32", "normalize_columns"),  # whole vectors
+        ((100_000, 250, 4), (1,), "float32", "normalize_long_panels"),  # of one
         ((10_000, 250, 41), (1,), "float32", "normalize_long_panels"),
-        ((10_000, 250, 20), (1,), "float32", "normalize_long_panels"),
+        ((100_000, 70, 49), (1,), "float16", "normalize_columns"),  # wide for halves
+        ((100_000, 70, 129), (1,), "float32", "normalize_long_panels"),
+        ((100_000, 65, 257), (1,), "float16", "normalize_columns"),
         ((100_000, 200, 5), (1,), "int8", "normalize_columns"),
         ((100_000, 16, 32), (1,), "float32", "normalize_columns"),  # whose threads load whole vectors
         ((100_000, 16, 8), (1,), "float64", "normalize_columns"),
