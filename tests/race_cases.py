@@ -721,22 +721,10 @@ SMALL_COLUMNS = [
         np.float64,
         (1, 2),
         "offset by an element",
-        "offset by a byte",
+        "contiguous",
         ONE_TEAM,
     ),
     moments("moments of panels", (501, 9, 5), np.float32, 1, device=ONE_TEAM),
-    normalization("groups in long panels", (101, 100, 3), np.float32, (1,), device=ONE_TEAM),
-    normalization("groups in long panels in place", (51, 201, 3), np.float16, (1,), out="same", device=ONE_TEAM),
-    normalization(
-        "groups in long panels behind an element",
-        (13, 300, 5),
-        np.float64,
-        (1,),
-        "offset by an element",
-        "offset by a byte",
-        ONE_TEAM,
-    ),
-    scaled("groups in long panels scaled by steps", (31, 90, 7), (1,), (90, 1), device=ONE_TEAM),
     normalization("columns of two spans", (9, 80), np.float32, (0,)),
     normalization("columns of a block", (130, 70), np.float32, (0,)),
     normalization("columns of more rows", (600, 36), np.float32, (0,)),
@@ -983,6 +971,21 @@ TILED_BUNDLES = [
     normalization("tiled bundles of grains", (820, 4, 5, 6), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
     group_norm_of_channels_last("group norm in tiled bundles", (2, 61, 63, 4, 10), SMALL_CLUSTERS),
     moments("moments of tiled bundles", (1101, 2, 4, 4), np.float32, (0, 2, 3), device=SMALL_CLUSTERS),
+]
+
+LONG_PANELS = [
+    normalization("groups in long panels", (101, 100, 3), np.float32, (1,), device=ONE_TEAM),
+    normalization("groups in long panels in place", (51, 201, 3), np.float16, (1,), out="same", device=ONE_TEAM),
+    normalization(
+        "groups in long panels behind an element",
+        (13, 300, 5),
+        np.float64,
+        (1,),
+        "offset by an element",
+        "contiguous",
+        ONE_TEAM,
+    ),
+    scaled("groups in long panels scaled by steps", (31, 90, 7), (1,), (90, 1), device=ONE_TEAM),
 ]
 
 TILED_PANELS = [
@@ -1282,6 +1285,7 @@ CALLS: list[Call] = [
     *BUNDLES,
     *SHARED_BUNDLES,
     *TILED_BUNDLES,
+    *LONG_PANELS,
     *TILED_PANELS,
     *TURNED,
     *HELD,

@@ -600,7 +600,7 @@ def test_odd_shapes(xp, shape):
 #: Outer axis, steps and columns: blocks with a part of their panels; panels of an odd number of bytes; more columns
 #: than a warp has lanes; and columns of several threads, of less than a span more than they have and of many.
 SHORT_PANELS = [(700, 16, 3), (1003, 5, 2), (133, 31, 5), (119, 64, 3), (207, 40, 5), (45, 20, 33)]
-PANELS = [*SHORT_PANELS, (53, 65, 3), (47, 200, 2), (9, 1000, 3), (11, 75, 37)]
+PANELS = [*SHORT_PANELS, (53, 65, 3), (47, 200, 2), (9, 1000, 3), (51, 75, 37)]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
@@ -656,8 +656,8 @@ def test_panels_in_place_with_an_activation(xp, shape):
 
 
 #: Panels, groups and elements of a run: tiles that end in runs, runs shorter than a chunk, some elements behind the
-#: last vector, groups of more than a set of lanes, and more vectors than 256 threads have.
-PANELS_OF_ALL = [(1003, 3, 7), (701, 5, 6), (151, 21, 11), (209, 57, 3), (2101, 2, 3), (301, 3, 147)]
+#: last vector, more groups than a warp has lanes, more vectors than 256 threads have, and a tile of one span.
+PANELS_OF_ALL = [(1003, 3, 7), (701, 5, 5), (151, 21, 11), (209, 57, 3), (4201, 3, 3), (301, 3, 147), (60, 201, 3)]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
@@ -708,6 +708,17 @@ def test_panels_of_all_groups_with_other_outputs(xp, dtype, out_dtype):
         mean_variance_normalization(xp.asarray(x), axes=(0, 2), out=out.array)
     expected, bound = normalization_reference(x, (0, 2))
     assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
+def test_columns_of_panels_keep_what_is_not_finite(xp):
+    x = random(np.random.default_rng(82), (41, 100, 3), np.dtype(np.float32))
+    x[0, 0, 0], x[40, 50, 1] = np.inf, np.nan
+    with xp.planned_for(multiprocessors=1), np.errstate(invalid="ignore"):
+        y = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=1))
+    assert np.isnan(y[0, :, 0]).all()
+    assert np.isnan(y[40, :, 1]).all()
+    expected, bound = normalization_reference(x[1:40], (1,))
+    assert_close(y[1:40], expected, rounded(expected, bound, np.dtype(np.float32)))
 
 
 def test_groups_of_panels_keep_what_is_not_finite(xp):

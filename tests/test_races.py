@@ -21,6 +21,7 @@ from race_cases import (
     CLUSTERS,
     EPOCHS_RUN_OUT,
     LIBRARY,
+    LONG_PANELS,
     SHARED_BUNDLES,
     TILED_BUNDLES,
     TILED_PANELS,
@@ -167,6 +168,7 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
         (SHARED_BUNDLES, "normalize_shared_bundles"),
         (TILED_BUNDLES, "sum_bundle_tiles"),
         (TILED_PANELS, "sum_panel_tiles"),
+        (LONG_PANELS, "normalize_long_panels"),
     ],
 )
 def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):

@@ -48,8 +48,9 @@ _MANY = 32
 _SPAN = {False: 4, True: 8}
 _TILE_BYTES = {False: 32 << 10, True: 36 << 10}
 
-#: Threads of a block at the most and at the least, and of a multiprocessor: with 512 threads moments of (1550000, 5, 2,
-#: 3) floats take 95 us in place of 79, with 128 83, and where 1536 fit, (2214285, 3, 7) are normalized in as many.
+#: Threads of a block, and groups, at the most; threads at the least, and of a multiprocessor: with 512 threads moments
+#: of (1550000, 5, 2, 3) floats take 95 us in place of 79, with 128 83, and where 1536 fit, (2214285, 3, 7) are
+#: normalized in as many.
 _MOST_THREADS, _LEAST_THREADS, _RESIDENT_THREADS = 256, 64, 1024
 
 #: Lanes that meet in a bank of shared memory from which on panels are padded, which takes some additions for each
@@ -112,17 +113,17 @@ class Panels:
 
     @property
     def tile(self) -> int:
-        """Elements of a group."""
+        """Elements of a group in a tile."""
         return self.spans * self.span * self.groups.chunk
 
     @property
     def tile_panels(self) -> int:
-        """That have these at the most."""
+        """Panels that a tile touches, at the most."""
         return min(self.groups.length // self.run, (self.tile + self.run - 2) // self.run + 1)
 
     @property
     def threads(self) -> int:
-        """So that all of them add up as many spans."""
+        """That take as few turns for all spans, as even as warps allow; one for each group at least."""
         spans = self.spans * self.count
         of_turn = math.ceil(spans / math.ceil(spans / _MOST_THREADS))
         return max(LANES * math.ceil(of_turn / LANES), power_of_two(self.count), _LEAST_THREADS)
