@@ -7,14 +7,14 @@ import math
 from cudml.plan.device import DeviceProperties
 from cudml.plan.groups import Groups
 from cudml.plan.layout import VECTOR_BYTES, power_of_two
-from cudml.plan.normalization_panels import MOST_STEPS, launch_of, lie_in_panels
+from cudml.plan.normalization_panels import MOST_STEPS, lie_in_panels, one_shot_plan
 from cudml.plan.normalization_steps import SUMS_BYTES
 from cudml.plan.panels import panels_of_block, staging_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Bytes of the inputs, and of outputs of another size, that a block stages at the most: with the sums of spans beside
-#: them, 12 KB for as many bytes, they fit the 64 KB that a block has at least.
+#: Bytes of the inputs, and of outputs of another size, that a block stages at the most: beside the sums of spans no
+#: more fit the 64 KB that a block has at least.
 _MOST_BYTES = 52 << 10
 
 #: Columns of the narrowest rows, and bytes of the input for each multiprocessor at least, of such rows, twice as many
@@ -61,7 +61,7 @@ def plan_long_panels(groups: Groups, spec: Normalization, device: DeviceProperti
         "SPANS": spans,
         "RESIDENT": _RESIDENT_THREADS // threads,
     }
-    return launch_of("long_panels", groups, spec, staging, own, threads, panels)
+    return one_shot_plan("long_panels", groups, spec, staging, own, threads, panels)
 
 
 def _are_faster(groups: Groups, device: DeviceProperties) -> bool:

@@ -15,8 +15,8 @@ from cudml.plan.panels import are_padded, staged_bytes
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Bytes of a panel at the most: blocks load those at the ends of tiles twice. (234848, 12, 33) float16s take an H100
-#: 237 us so and 632 otherwise, (46969, 60, 33), 3960 bytes, 265 and 440.
+#: Bytes of a panel at the most: blocks load those at the ends of tiles twice. (46969, 60, 33) float16s, 3960 bytes,
+#: take an H100 265 us so and 440 otherwise.
 _MOST_PANEL_BYTES = 4096
 
 #: Elements of the input for each multiprocessor at least, by the bytes of a run, as others are faster with long ones:
@@ -25,8 +25,8 @@ _MOST_PANEL_BYTES = 4096
 #: 147) 86 and 100; (2214285, 3, 7) 207 and 673.
 _LEAST_ELEMENTS = ((104, 1 << 12), (128, 1 << 14), (256, 1 << 15), (math.inf, 1 << 17))
 
-#: And for each group unless there are many, as blocks add up their sums: (9078, 21, 11) floats take 17.5 us so and 19.9
-#: otherwise, (4539, 21, 11) 13.3 and 10.7, (19972, 70, 3) 42 and 72, (4993, 70, 3) 26 and 19.
+#: And for each group unless there are many, as blocks add up their sums: by long spans (9078, 21, 11) floats take 17.5
+#: us so and 19.9 otherwise, (4539, 21, 11) 13.3 and 10.7, (19972, 70, 3) 42 and 72, (4993, 70, 3) 26 and 19.
 _LEAST_OF_GROUP, _LEAST_OF_MANY = 1 << 9, 1 << 15
 
 #: Bytes of a run at the most where these are moments, and for each multiprocessor at least; and of a few groups whose
@@ -49,13 +49,13 @@ _SPAN = {False: 4, True: 8}
 _TILE_BYTES = {False: 32 << 10, True: 36 << 10}
 
 #: Threads of a block, and groups, at the most; threads at the least, and of a multiprocessor: with 512 threads moments
-#: of (1550000, 5, 2, 3) floats take 95 us in place of 79, with 128 83, and where 1536 fit, (2214285, 3, 7) are
-#: normalized in as many.
+#: of (1550000, 5, 2, 3) floats take 95 us in place of 79, and where 1536 fit, (2214285, 3, 7) take as long to be
+#: normalized.
 _MOST_THREADS, _LEAST_THREADS, _RESIDENT_THREADS = 256, 64, 1024
 
 #: Lanes that meet in a bank of shared memory from which on panels are padded, which takes some additions for each
 #: element: moments of (3100000, 5, 2, 3) float16s, of which 3 meet, take 130 us padded and 106 otherwise, of
-#: (103794, 7, 64) floats, of which 17 meet, 84 and 123.
+#: (103794, 7, 64) floats, of which 10 meet, 84 and 123.
 _MEETING = 4
 
 #: Threads of a block that normalizes, of which each vector that lies otherwise has one, at least and at the most;
@@ -77,14 +77,13 @@ class Panels:
         return cls(groups, 1 if groups.are_columns else groups.reduced.sizes[-1])
 
     @property
-    def count(self) -> int:
-        """Groups."""
+    def group_count(self) -> int:
         return self.groups.count
 
     @property
     def size(self) -> int:
         """Elements of a panel."""
-        return self.count * self.run
+        return self.group_count * self.run
 
     @property
     def vectors(self) -> int:
@@ -103,13 +102,13 @@ class Panels:
     @property
     def span(self) -> int:
         """Chunks of a group that a thread adds up at a time."""
-        return _SPAN[self.count >= _MANY]
+        return _SPAN[self.group_count >= _MANY]
 
     @property
     def spans(self) -> int:
         """Of a group in a tile."""
-        nbytes = self.count * self.span * VECTOR_BYTES
-        return power_of_two_within(max(1, _TILE_BYTES[self.count >= _MANY] // nbytes))
+        nbytes = self.group_count * self.span * VECTOR_BYTES
+        return power_of_two_within(max(1, _TILE_BYTES[self.group_count >= _MANY] // nbytes))
 
     @property
     def tile(self) -> int:
@@ -124,15 +123,15 @@ class Panels:
     @property
     def threads(self) -> int:
         """That take as few turns for all spans, as even as warps allow; one for each group at least."""
-        spans = self.spans * self.count
+        spans = self.spans * self.group_count
         of_turn = math.ceil(spans / math.ceil(spans / _MOST_THREADS))
-        return max(LANES * math.ceil(of_turn / LANES), power_of_two(self.count), _LEAST_THREADS)
+        return max(LANES * math.ceil(of_turn / LANES), power_of_two(self.group_count), _LEAST_THREADS)
 
     def first_elements(self) -> Iterator[int]:
         """Of the spans of a warp, from the begin of a panel on."""
         for lane in range(LANES):
-            panel, place = divmod(lane // self.count * self.span * self.groups.chunk, self.run)
-            yield (panel * self.count + lane % self.count) * self.run + place
+            panel, place = divmod(lane // self.group_count * self.span * self.groups.chunk, self.run)
+            yield (panel * self.group_count + lane % self.group_count) * self.run + place
 
 
 def plan_panel_tiles(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -185,13 +184,13 @@ def _sum_step(panels: Panels, spec: Normalization) -> Plan:
     }
     constants = {**groups.constants(spec), **_constants(panels), **own}
     nbytes = staged_bytes(panels.tile_panels * panels.size, size)
-    return sum_step("panel_tiles", groups, spec, constants, threads, power_of_two(panels.count), nbytes)
+    return sum_step("panel_tiles", groups, spec, constants, threads, power_of_two(panels.group_count), nbytes)
 
 
 def _apply_step(panels: Panels, spec: Normalization) -> Plan:
     threads = max(_THREADS_OF_APPLIED, power_of_two(panels.vectors))
     vectors = threads // panels.vectors * panels.vectors * _PIECES_OF_THREAD
-    groups = panels.groups.in_tiles(vectors * panels.groups.chunk // panels.count)
+    groups = panels.groups.in_tiles(vectors * panels.groups.chunk // panels.group_count)
     own: dict[str, str | int | bool] = {
         "SPAN": 1,
         "SPANS": 1,
@@ -202,10 +201,11 @@ def _apply_step(panels: Panels, spec: Normalization) -> Plan:
         "PADDED": False,
     }
     constants = {**groups.constants(spec), **_constants(panels), **own}
-    return apply_step("panel_tiles", groups, spec, constants, threads, power_of_two(panels.count))
+    return apply_step("panel_tiles", groups, spec, constants, threads, power_of_two(panels.group_count))
 
 
 def _constants(panels: Panels) -> dict[str, str | int | bool]:
+    """Those of both steps; either is given all others too, as the file has both, and reads its own."""
     groups = panels.groups
-    own = {"GROUPS": panels.count, "RUN": panels.run, "SET": power_of_two(panels.count)}
+    own = {"GROUPS": panels.group_count, "RUN": panels.run, "SET": power_of_two(panels.group_count)}
     return {**own, "EVICTION": groups.eviction, "HAS_OUTPUT": groups.has("output")}

@@ -52,7 +52,7 @@ def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "RESIDENT": _ALL_REGISTERS // _REGISTERS // threads,
         "CHUNKS_AT_ONCE": max(1, _AT_ONCE // groups.chunk),
     }
-    return launch_of("panels", groups, spec, staging, shares, threads, panels)
+    return one_shot_plan("panels", groups, spec, staging, shares, threads, panels)
 
 
 def lie_in_panels(groups: Groups) -> bool:
@@ -65,7 +65,7 @@ def lie_in_panels(groups: Groups) -> bool:
     )
 
 
-def launch_of(
+def one_shot_plan(
     kind: str,
     groups: Groups,
     spec: Normalization,
@@ -74,7 +74,7 @@ def launch_of(
     threads: int,
     panels: int,
 ) -> Plan:
-    """Of blocks of so many threads and panels, with the constants that are their own."""
+    """Of blocks of so many threads and panels, with constants of their own."""
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), staging.places)
     blocks = math.ceil(groups.count // groups.kept.sizes[-1] / panels)
     launch = Launch(f"normalize_{kind}", blocks, threads, arguments, staging.shared_bytes, early=True)
