@@ -39,7 +39,7 @@ template <int COLUMNS> struct TileSet {
     __device__ Word* of(int tile, int column) const { return words + tile * COLUMNS + column; }
 };
 
-// Of all levels together, for so many tiles: cudml/plan/normalization_steps.py, _published_words.
+// Of all levels together, for so many tiles: cudml/plan/normalization/steps.py, _published_words.
 template <int COLUMNS> __device__ Index published_words(Index tiles) {
     Index sets = 0;
     for (Index left = tiles; left > 1; left = sets_of(left)) sets += sets_of(left);

@@ -11,7 +11,7 @@ from layouts import PATTERNS, Host, Poisoned, place
 from reference import BFLOAT16, BOOL, FLOATS, INTEGERS, assert_same_bits, random
 
 from cudml.modulus import fmod
-from cudml.plan import modulus as planning
+from cudml.plan.modulus import packs
 
 FMOD_DTYPES = [*INTEGERS, *FLOATS]
 all_patterns = pytest.mark.parametrize("pattern", PATTERNS)
@@ -308,7 +308,7 @@ def test_as_many_dimensions_as_arrays_have(xp):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float64])
 def test_blocks_of_large_arrays(xp, dtype, monkeypatch):
-    monkeypatch.setattr(planning, "LEAST_LARGE", 1)
+    monkeypatch.setattr(packs, "LEAST_LARGE", 1)
     rng, unsigned = np.random.default_rng(16), np.dtype(f"u{np.dtype(dtype).itemsize}")
     check(xp, random(rng, 40_013, unsigned).view(dtype), random(rng, 40_013, unsigned).view(dtype))
 

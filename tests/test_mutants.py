@@ -1,11 +1,13 @@
-"""Planted defects are found: by the modes that mutants.py names, and by no mode where nothing was planted."""
+"""Planted defects are found: by the modes that mutants name, and by no mode where nothing was planted."""
 
 from __future__ import annotations
 
 import pytest
 from cuda_on_cpu import requirement, schedules
-from mutants import MUTANTS, Mutant, findings
-from race_cases import CASES, LIBRARY
+from mutants import MUTANTS
+from mutants.mutant import Mutant, findings
+from race_cases import CASES
+from race_cases.calls import LIBRARY
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)

@@ -1,6 +1,6 @@
 """No kernel has a race, a wrong address or a result that depends on the order of its threads.
 
-Every case of race_cases.py runs in the executor's checking mode under several schedules: `--seeds 100` takes that many,
+Every case of race_cases runs in the executor's checking mode under several schedules: `--seeds 100` takes that many,
 `--schedule random:17` that one. A fault here is a defect of a kernel, or a false alarm of the executor.
 """
 
@@ -14,25 +14,15 @@ import pytest
 from cuda_on_cpu import Schedule, requirement, schedules
 from cuda_on_cpu.backend import EmulatedBackend
 from cuda_on_cpu.compiler import kernel_names
-from race_cases import (
-    CALLS,
-    CASES,
-    CLUSTERED_LINES,
-    CLUSTERS,
-    EPOCHS_RUN_OUT,
-    LIBRARY,
-    LONG_PANELS,
-    SHARED_BUNDLES,
-    TILED_BUNDLES,
-    TILED_PANELS,
-    Call,
-    Case,
-)
+from race_cases import CALLS, CASES
+from race_cases.calls import LIBRARY, Call, Case
+from race_cases.epochs import EPOCHS_RUN_OUT
+from race_cases.normalization import CLUSTERED_LINES, CLUSTERS, LONG_PANELS, SHARED_BUNDLES, TILED_BUNDLES, TILED_PANELS
 
-from cudml.plan.normalization_lines import LINE_ROWS, MOST_ROWS
+from cudml.plan.normalization.lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
-from cudml.plan.scan_lines import LINE_SHARES
-from cudml.plan.scan_linked import LINKED_SHARES
+from cudml.plan.scan.lines import LINE_SHARES
+from cudml.plan.scan.linked import LINKED_SHARES
 
 if requirement():
     pytest.skip(f"kernels cannot run on this CPU: {requirement()}", allow_module_level=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from race_cases import CALLS, Call, assert_right
+from race_cases import CALLS
+from race_cases.calls import Call, assert_right
 
 pytestmark = pytest.mark.backend("cuda")
 

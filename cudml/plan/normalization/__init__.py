@@ -1,0 +1,68 @@
+"""The plans of moments and normalization: which of kernels/normalization_*.cu."""
+
+from __future__ import annotations
+
+from cudml.plan.device import DeviceProperties
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.normalization.bundle_tiles import plan_tiled_bundles, plan_tiled_bundles_of_any
+from cudml.plan.normalization.bundles import plan_bundles
+from cudml.plan.normalization.clustered_lines import plan_clustered_lines
+from cudml.plan.normalization.columns import plan_columns
+from cudml.plan.normalization.groups import Groups, Operand
+from cudml.plan.normalization.held import plan_held
+from cudml.plan.normalization.lines import plan_shared_lines, plan_short_lines
+from cudml.plan.normalization.long_panels import plan_long_panels
+from cudml.plan.normalization.panel_tiles import plan_panel_tiles
+from cudml.plan.normalization.panels import plan_panels
+from cudml.plan.normalization.stream import plan_stream
+from cudml.plan.normalization.strips import plan_turned_strips
+from cudml.plan.normalization.tiled_lines import plan_tiled_lines
+from cudml.plan.normalization.turned import plan_turned
+from cudml.plan.plan import Plan
+from cudml.plan.spec import Moments, Normalization
+
+#: The first that there is is taken; else tiles of lines.
+_PLANS_OF_LINES = (
+    plan_short_lines,
+    plan_bundles,
+    plan_tiled_bundles,
+    plan_panel_tiles,
+    plan_clustered_lines,
+    plan_shared_lines,
+    plan_tiled_bundles_of_any,
+    plan_stream,
+)
+
+#: The same for groups that lie side by side.
+_PLANS_OF_COLUMNS = (plan_panels, plan_long_panels, plan_panel_tiles, plan_columns)
+
+
+def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
+    """The launches that reduce `input` to `mean` and `variance`."""
+    return _plan(Groups.of(spec.axes, dict(arrays), spec.correction), Normalization(spec.axes), device)
+
+
+def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
+    """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
+    groups = Groups.of(spec.axes, arrays)
+    strips = plan_turned_strips(groups, spec, device)
+    if strips is not None:
+        return strips
+    held = plan_held(groups, spec, device)
+    if held is not None:
+        return held
+    turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
+    return turned or _plan(groups, spec, device)
+
+
+def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
+    if groups.count == 0 or (groups.length == 0 and not groups.has("mean")):
+        return Plan("normalization_lines.cu", (), ())
+    if groups.length > 0 and groups.are_columns:
+        plans = (plan_for(groups, spec, device) for plan_for in _PLANS_OF_COLUMNS)
+        return next(plan for plan in plans if plan is not None)
+    for plan_for in _PLANS_OF_LINES:
+        plan = plan_for(groups, spec, device)
+        if plan is not None:
+            return plan
+    return plan_tiled_lines(groups, spec, device)

@@ -1,0 +1,131 @@
+"""The plans of normalizations of columns, groups that lie side by side: kernels/normalization_columns.cu."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.normalization.bundles import plan_bundles
+from cudml.plan.normalization.column_tiles import (
+    NARROW_ROW_BYTES,
+    Columns,
+    applied_columns,
+    are_whole_halves,
+    clusters_of,
+    columns_of,
+    moves_whole_vectors,
+)
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.steps import apply_step, array_arguments, parameters, sum_step
+from cudml.plan.normalization.strips import plan_strips
+from cudml.plan.plan import Launch, Plan, constants_of
+from cudml.plan.spec import Normalization
+
+#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they only read, or 128 in
+#: clusters and for the sums of rounds. Mean and variance of (863, 114492) floats take 115 us with 64 registers and 161
+#: with 80, as blocks of 512 threads find room for two.
+_RESIDENT_THREADS, _RESIDENT_THREADS_OF_READERS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
+
+#: Blocks of clusters for each multiprocessor, at least and at the most, by whether rows are whole vectors. If there are
+#: more, clusters wait until as many blocks have room at once, and strips (normalization_strips.cu) are faster: on an
+#: H200 448 blocks are by 13 % faster than strips, 512 by 3 % slower, 16384 by 12 %. Otherwise few or many blocks are
+#: slower than two steps: (2000, 3001) floats, 188 blocks, take an H100 36.5 us so and 29.7 in two steps, (3000, 33), 6
+#: blocks, 9.6 and 5.6.
+_BLOCKS_OF_CLUSTERS = {True: (0.0, 3.5), False: (0.25, 1.0)}
+
+#: What all warps of a block have of them at the most, in static shared memory, of which there are 48 KiB.
+_NARROW_ROWS_BYTES = 36 << 10
+
+
+def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
+    """The launches for groups that lie side by side."""
+    chosen = columns_of(groups, device)
+    if chosen.rounds == 1 and groups.length <= chosen.tile:
+        return _one_launch("columns", groups, spec, chosen)
+    bundled = plan_bundles(groups, spec, device)
+    if bundled is not None:
+        return bundled
+    clusters = clusters_of(groups, device)
+    least, most = _BLOCKS_OF_CLUSTERS[moves_whole_vectors(groups)]
+    if clusters is not None and least < clusters.grid(groups) / device.multiprocessors <= most:
+        return _one_launch("clusters", groups, spec, clusters)
+    streamed = plan_strips(groups, spec, device) if groups.has("output") else None
+    return streamed or _two_steps(groups, spec, device, chosen)
+
+
+def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, added: Columns) -> Plan:
+    """Each with tiles of its own."""
+    in_tiles = groups.in_tiles(added.tile)
+    constants = _constants(in_tiles, spec, added)
+    sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, added.shared_bytes)
+    if not groups.has("output"):
+        return sums
+    applied = applied_columns(groups)
+    in_tiles = groups.in_tiles(applied.tile)
+    constants = _constants(in_tiles, spec, applied)
+    return replace(sums, then=apply_step("columns", in_tiles, spec, constants, applied.threads, applied.width))
+
+
+def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns) -> Plan:
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
+    launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments, early=True)
+    return Plan(f"normalization_{kind}.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
+
+
+def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str, str | int | bool]:
+    packed = {f"{name.upper()}_PACKED": groups.packed_columns(name, chosen.vector) for name in ("input", "output")}
+    own: dict[str, str | int | bool] = {}
+    for name in ("scale", "bias"):
+        across = groups.differs_across(name)
+        own[f"{name.upper()}_ACROSS"] = across
+        own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
+    is_part = groups.length < groups.chunk  # of a chunk
+    if chosen.blocks > 1:
+        own["CLUSTER"] = chosen.blocks
+    else:
+        own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "STAGES": chosen.stages}
+        own["OPERANDS_EARLY"] = _loads_operands_early(groups, chosen)
+    return {
+        **groups.constants(spec),
+        "EVICTION": groups.eviction,
+        "VECTOR": chosen.vector,
+        "SPAN": chosen.span,
+        "LENGTH": groups.length if is_part else 0,
+        "ACROSS": chosen.across,
+        "SPANS": chosen.spans,
+        **packed,
+        **own,
+        "INPUT_ROW": _narrow_row(groups, "input", chosen),
+        "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
+        "WHOLE": groups.count % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
+        "RESIDENT": max(1, _resident_threads(groups, chosen) // chosen.threads),
+    }
+
+
+def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
+    """Whether a thread that has whole columns loads scale and bias before their sums are there: those of columns."""
+    is_whole = groups.has("output") and not groups.tile and chosen.rounds == 1
+    return is_whole and not groups.has_own_operands and not are_whole_halves(groups)
+
+
+def _resident_threads(groups: Groups, chosen: Columns) -> int:
+    if groups.tile or chosen.blocks > 1:
+        return _RESIDENT_THREADS_OF_TILES
+    return _RESIDENT_THREADS if groups.has("output") else _RESIDENT_THREADS_OF_READERS
+
+
+def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
+    """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense, or have
+    more columns than a warp has lanes for."""
+    layout = groups.arrays.get(name)
+    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.across > LANES:
+        return 0
+    row = groups.count * layout.dtype.itemsize
+    dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
+    aligned = layout.alignment % VECTOR_BYTES == 0 and chosen.steps * row % VECTOR_BYTES == 0
+    narrow = row < NARROW_ROW_BYTES and groups.count <= chosen.width
+    of_span = chosen.steps * row + math.ceil(row / VECTOR_BYTES) * VECTOR_BYTES
+    fits = chosen.threads // chosen.across * of_span <= _NARROW_ROWS_BYTES
+    return row if dense and aligned and narrow and fits else 0

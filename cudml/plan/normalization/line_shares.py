@@ -1,0 +1,122 @@
+"""How rows of lines are shared out to warps: what all plans of kernels/normalization_lines.cu have to choose."""
+
+from __future__ import annotations
+
+import math
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import power_of_two
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.spec import Normalization
+
+#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
+#: warps, and for long runs of halves of which a warp holds few rows; 56 for some of these; 64 usually; 80 for more rows
+#: and whole groups in a warp, of float32 or that begin anywhere; 96 for doubles; 128 for what else is computed in
+#: double and for most.
+THREADS_OF_48, THREADS_OF_56, THREADS_OF_64 = 1344, 1152, 1024
+THREADS_OF_80, THREADS_OF_96, THREADS_OF_128 = 768, 640, 512
+
+#: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
+#: 1024) floats take an H200 3.2 us so, and 3.6 else; but (65536, 64) 9.7 and 9.5, and (64, 256, 16, 16) over 0, 2, 3, 8
+#: rows in each warp, 11.8 and 11.3.
+_PREFETCHED_BYTES, _PREFETCHED_ROWS = 1 << 22, 4
+
+#: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
+_RUNS_ITEMSIZE = 4
+
+#: Warps of a block, at the most.
+_MOST_WARPS = 16
+
+#: Rows of halves that a warp stores together, where these begin anywhere: all that it has, if these are so few, or else
+#: fewer. (65536, 769) halves take an H100 110 us so, and 121 row by row, (256, 64, 55, 55) over 2, 3 69 us and 75 if
+#: two of 4 are stored together; but (4, 128, 71, 71) over 0, 2, 3, of which a warp has 8, 27 us and 31 by 4.
+_MOST_STORED_ROWS, _STORED_OF_MORE_ROWS = 4, 2
+
+#: Static shared memory of a block at the most, less what sums take.
+_STATIC_BYTES = 40_000
+
+
+def chunks_of(groups: Groups) -> int:
+    """Of a group; of nothing those of a row, in which none exists."""
+    return math.ceil(groups.length / groups.chunk) or LANES
+
+
+def rows_of(groups: Groups) -> int:
+    """Of 32 chunks, in a group."""
+    return math.ceil(chunks_of(groups) / LANES)
+
+
+def are_any_runs(groups: Groups) -> bool:
+    """Whether a group is many runs that begin anywhere, whose elements are loaded one by one."""
+    return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
+
+
+def constants_of_lines(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
+    """Those that do not depend on how rows are shared out."""
+    return {**groups.constants(spec), "HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}
+
+
+def most_warps_of(groups: Groups) -> int:
+    """Warps of a block whose rows fit into static shared memory, should they go through it (bytes become doubles)."""
+    row_bytes = LANES * groups.chunk * groups.widest
+    return min(_MOST_WARPS, power_of_two(_STATIC_BYTES // row_bytes + 1) // 2)
+
+
+def ends_of(groups: Groups, chunks: int, groups_of_block: int) -> int:
+    """kernels/normalization_chunks.cuh: ENDS, where so many chunks of a group or tile, and groups, are worked on."""
+    if groups.length % groups.chunk or groups.length == 0:
+        return 2
+    whole = groups.length % (chunks * groups.chunk) == 0
+    return 0 if whole and groups.count % groups_of_block == 0 else 1
+
+
+def shares_of(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> dict[str, int]:
+    """Those that do, for so many warps and rows of each."""
+    packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
+    if groups.length == 0:
+        packed["INPUT_PACKED"] = True  # so that no address is made up for what does not exist
+    run, nbytes = groups.reduced.sizes[-1], groups.source.dtype.itemsize
+    dense = groups.reduced.strides["input"][-1] == nbytes
+    few = groups.source.size * nbytes <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
+    return {
+        **packed,
+        "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
+        "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
+        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
+        "STORED_ROWS": _stored_rows(rows) if groups.stores_halves_in_runs else 1,
+        "GRAIN": groups.grain,
+        "INPUT_GRAIN": groups.grain_of("input"),
+        "OUTPUT_GRAIN": groups.grain_of("output"),
+        "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
+        "PREFETCHED": packed["INPUT_PACKED"] and few and device.begins_early,
+        "LINE_LANES": LANES,
+        "LENGTH": 0,
+        "GROUP_ROWS": 1,
+        "OPERANDS_EARLY": False,
+        "LONG_RUNS": False,
+        "SPLITS": False,
+        "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
+        "WARPS": warps,
+        "ROUNDS": 1,
+        "ROWS": rows,
+        "TEAMS": 1,
+        "CLUSTER": 1,
+        "RESIDENT": resident_blocks(groups, device, THREADS_OF_64, warps * LANES),
+    }
+
+
+def _stored_rows(rows: int) -> int:
+    return rows if rows <= _MOST_STORED_ROWS else _STORED_OF_MORE_ROWS
+
+
+def resident_blocks(
+    groups: Groups, device: DeviceProperties, threads: int, block: int, of_readers: int = THREADS_OF_48
+) -> int:
+    """Blocks that shall fit a multiprocessor: `threads` threads in all for the usual normalization, or `of_readers`, by
+    several warps, for moments alone."""
+    if groups.is_double:
+        threads = THREADS_OF_96 if groups.source.dtype.itemsize == 8 else THREADS_OF_128
+    elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
+        threads = of_readers
+    most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
+    return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))

@@ -1,0 +1,332 @@
+"""The plans of normalizations of groups whose elements lie side by side, and that a block holds:
+kernels/normalization_lines.cu.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import power_of_two
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.line_shares import (
+    THREADS_OF_48,
+    THREADS_OF_56,
+    THREADS_OF_64,
+    THREADS_OF_80,
+    THREADS_OF_128,
+    are_any_runs,
+    chunks_of,
+    constants_of_lines,
+    ends_of,
+    most_warps_of,
+    resident_blocks,
+    rows_of,
+    shares_of,
+)
+from cudml.plan.normalization.steps import array_arguments, parameters
+from cudml.plan.plan import Launch, Plan, constants_of
+from cudml.plan.spec import Normalization
+
+#: Warps of a block, each with groups of its own.
+_WARPS_OF_SHORT_GROUPS = 2
+
+#: Rows of 32 chunks that a warp holds of groups that it need not share: of several, or of one, which has no more than
+#: this, or than that if elements are halves or groups few: 1024 halves take 0.251 ms of a warp of its own with nobody
+#: else's group, and 0.342 so; 768 take 0.324 and 0.477 ms.
+_SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
+
+#: Threads that fit a multiprocessor where these are halves of which only moments are asked: of (524288, 69) float16
+#: they take an H100 58 us so and 119 with 48 registers, of (524288, 64) 26.0 and 27.1; of (1000000, 33) floats 62 and
+#: 61, and of (136920, 440) bfloat16, aligned and in two rows, 52.7 and 50.2.
+_SHORT_READERS_OF_HALVES = THREADS_OF_64
+
+#: And of few warps that share halves which begin at odd ones, and hold so many rows: moments of (20000, 3001) float16
+#: take 45.9 us so and 49.3 with 48, of (9000, 7001) 47.7 and 52.2; but of (4000, 14001) 50.9 and 48.3, of (30000, 2050)
+#: 51.7 and 49.4.
+_READERS_OF_ODD_HALVES, _ROWS_OF_ODD_HALVES, _MOST_WARPS_OF_ODD_HALVES = THREADS_OF_56, 4, 8
+
+#: Rows that each warp holds of a group of several warps, by the number of the group's rows: as were the fastest on an
+#: H200 for float32 with an output, and for moments alone and what is computed in double. (4681, 7168) floats take 69 us
+#: by 8 rows, and 72 by 4.
+LINE_ROWS = ((4, 1), (8, 2), (32, 4), (128, 8))
+_OTHER_LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
+
+#: And of doubles with an output, aligned and not: a multiprocessor has room for several blocks where few warps hold
+#: many. (8000, 4096) take an H100 177 us by 8 rows and 222 by 4, (8000, 3001) 135 and 199, (8000, 3000) 132 and 131,
+#: (3000, 8000) 133 by 16 and 151 by 8.
+_LINE_ROWS_OF_DOUBLES = ((4, 1), (8, 2), (60, 4), (96, 8), (128, 16))
+_LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
+
+#: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2, and
+#: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
+_LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
+
+#: Halves in more rows of runs that begin anywhere, of which a warp has 8, are slower than as a stream: (100, 320, 15,
+#: 15) over 0, 2, 3 take an H100 44 us and 27, (100, 16, 15, 15) 11.3 and 7.9. Floats are not: (12, 500, 35, 29) take 23
+#: us and 31, (4, 3000, 61, 51) 111 and 138.
+_MOST_ROWS_OF_RUNS = 64
+
+#: With gelu, which takes long, a warp that holds more hides more. So does one of halves, but should hold few rows that
+#: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and 92.
+_LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
+_LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
+
+#: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2, (39045, 2305)
+#: 136 and 142, (70257, 1281) 170 and 149. If each element has its own scale and bias fewer are better: 286 us and 181,
+#: 176 and 165; but (10984, 8193) 145 by 4, and 182 by 8.
+_LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (6, 2), (64, 4), (128, 8))
+_LINE_ROWS_OF_SCALED_SHIFTED_HALVES = ((4, 1), (10, 2), (16, 4), (32, 2), (64, 4), (128, 8))
+_TABLES_OF_SHIFTED_HALVES = (_LINE_ROWS_OF_SHIFTED_HALVES, _LINE_ROWS_OF_SCALED_SHIFTED_HALVES)
+
+#: Warps hold at least so many rows of groups of many, except of so many rows as three warps share evenly, and of halves
+#: that begin anywhere.
+_LEAST_OF_MANY, _ROWS_OF_THREE_WARPS = 4, (5, 6)
+
+#: And a warp of its own for halves of so many rows, of which it loads those that there are: (52428, 1280) bfloat16s
+#: take 81 us so, and 93 by three warps. But (49152, 1536) take an H100 103 us by three, with 48 registers, and 107 so.
+_ROWS_OF_ONE_WARP, _OF_ONE_WARP = 5, 8
+
+#: Two warps for halves of so many rows, from fewer groups on than a warp of its own: (2048, 1024) bfloat16s take an
+#: H100 5.6 us so and 6.4 by four, (8192, 1024) 14.7 and 15.7, their mean and variance 8.3 and 9.4.
+_ROWS_OF_TWO_WARPS, _OF_TWO_WARPS = 4, 2
+
+#: And for float32 of so many rows, each element of which has its own scale and bias: (100764, 333) take 91 us so, and
+#: 101 where all 4 rows of a short group are worked on; and of 4 that begin anywhere: (131072, 438) take an H100 158 us
+#: so, and 316.
+_ROWS_OF_PART, _ROWS_OF_SHIFTED_PART = (3,), (3, 4)
+
+#: And of floats in groups of one run, of more rows than so many, where scale and bias are the same for many of their
+#: elements, which leaves registers; or of groups of more than that which begin anywhere: (2236, 15001) take 101 us, and
+#: 123 by 8 rows. But several runs, (64, 2048, 14, 14) over 0, 2, 3, take an H100 98.4 us so, and 87.1.
+MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
+
+#: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them; so
+#: many that this is no longer so; and so many that it is memory alone that counts.
+_FEW_ROWS, _SOME_ROWS, _MANY_ROWS = 16, 48, 256
+
+#: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers, or 56 if it
+#: holds 4 that begin at words, or anywhere with a scale and bias of each element: (14643, 6146) bfloat16s take an H100
+#: 124 us so and 136 with 48, (6760, 13313) with scale and bias 155 and 254, but (7323, 12289) without 138 and 135.
+_LEAST_ROWS_OF_48, _ROWS_OF_56 = 16, 4
+
+#: And many groups of so many rows, of which a warp holds so many: (24576, 1536) bfloat16s take an H100 53.5 us so, and
+#: 55.0 with 64.
+_SHARE_OF_48 = (6, 2)
+
+#: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
+#: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
+_PREFETCHED_IN_BULK = 1 << 24
+
+
+def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """A group or several for each warp; None where groups are longer, or better have a warp that leaves rows out."""
+    chunks, rows = chunks_of(groups), rows_of(groups)
+    few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
+    in_part = few or groups.source.dtype.itemsize == 2 or _are_parts_of_rows(groups, rows, device)
+    if rows > (_SHORT_ROWS_OF_HALVES if in_part else _SHORT_ROWS):
+        return None
+    lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
+    most = group_rows if few else _SHORT_ROWS
+    held = min(most, lanes) if groups.packed("input") else most
+    groups_of_warp = held // group_rows * (LANES // lanes)
+    packed = all(groups.packed(name) for name in ("input", "output") if groups.has(name))
+    threads = THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else THREADS_OF_64
+    few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
+    of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
+    shares = {
+        **shares_of(groups, device, 1, held),
+        "TEAMS": _WARPS_OF_SHORT_GROUPS,
+        "RESIDENT": resident_blocks(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES, of_readers),
+        "LINE_LANES": lanes,
+        "STORED_ROWS": 1,
+        "LENGTH": groups.length if lanes < LANES else 0,
+        "GROUP_ROWS": group_rows,
+        "ENDS": ends_of(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
+    }
+    if lanes < LANES:
+        shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
+    if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
+        shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
+    blocks = math.ceil(groups.count / (_WARPS_OF_SHORT_GROUPS * groups_of_warp))
+    return one_launch("normalize_short_lines", groups, spec, shares, blocks)
+
+
+def plan_shared_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """Warps of a block for each group; None where a block cannot hold one."""
+    rows, most_warps = rows_of(groups), most_warps_of(groups)
+    if rows > min(LINE_ROWS[-1][0], most_warps * LINE_ROWS[-1][1]) or _are_better_in_tiles(groups, rows):
+        return None
+    if is_better_streamed(groups, rows, device):
+        return None
+    of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
+    warps = math.ceil(rows / of_warp)
+    at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
+    are_many = groups.has_own_operands or groups.has_operands_of_runs
+    has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
+    shares = shares_of(groups, device, warps, of_warp)
+    shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
+    threads = _threads(groups, rows, of_warp, at_once, device)
+    of_readers = _READERS_OF_ODD_HALVES if _are_odd_halves(groups, of_warp, warps) else THREADS_OF_48
+    shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES, of_readers)
+    if _is_shifted(groups) and groups.count <= device.multiprocessors:
+        shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
+    shares["ENDS"] = ends_of(groups, warps * of_warp * LANES, 1)
+    shares["SPLITS"] = warps > 1 and are_faster_apart(groups, spec)
+    if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
+        nbytes = groups.source.size * groups.source.dtype.itemsize
+        shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
+    return one_launch("normalize_lines", groups, spec, shares, groups.count)
+
+
+def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
+    """Of a group of so many rows."""
+    table, packed, many = _line_rows(groups, spec), groups.packed("input"), _are_many(groups, rows, device)
+    if _holds_most(groups, rows):
+        return MOST_ROWS
+    if many and packed and _is_of_halves(groups) and rows == _ROWS_OF_ONE_WARP:
+        return _OF_ONE_WARP
+    is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
+    is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
+    least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
+    fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
+    return next(of_warp for of_warp in fitting if of_warp >= least)
+
+
+def _least_of_some(groups: Groups, rows: int, device: DeviceProperties) -> int:
+    """Rows that a warp holds at least of groups that are neither few nor many."""
+    are_some = groups.count * rows > _SOME_ROWS * device.multiprocessors
+    are_halves = groups.packed("input") and _is_of_halves(groups)
+    return _OF_TWO_WARPS if are_some and are_halves and rows == _ROWS_OF_TWO_WARPS else 1
+
+
+def _holds_most(groups: Groups, rows: int) -> bool:
+    """Whether a warp holds as many rows as it can."""
+    in_runs = len(groups.reduced.sizes) > 1
+    if groups.source.dtype.name != "float32" or not groups.has("output") or rows <= _ROWS_OF_LARGE or in_runs:
+        return False
+    if groups.has_own_operands:
+        return _is_shifted(groups) and rows > _ROWS_OF_LARGE_SHIFTED
+    return _is_shifted(groups) or groups.length % groups.chunk == 0
+
+
+def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ...]:
+    """The table of rows of a warp."""
+    in_runs = len(groups.reduced.sizes) > 1
+    if not groups.has("output"):
+        return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
+    if _is_of_halves(groups) and groups.packed("input"):
+        return _LINE_ROWS_OF_HALVES
+    if _is_of_halves(groups) and not _is_gelu(spec):
+        return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
+    if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or _is_gelu(spec):
+        return _LINE_ROWS_OF_GELU
+    if in_runs:
+        return _LINE_ROWS_OF_RUNS
+    if groups.source.dtype.itemsize == 8:
+        return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
+    return _OTHER_LINE_ROWS if groups.is_double else LINE_ROWS
+
+
+def _are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Groups of so many rows."""
+    return groups.count * rows > _MANY_ROWS * device.multiprocessors
+
+
+def _is_of_halves(groups: Groups) -> bool:
+    """Whether a group is a run of halves, which are not computed in double."""
+    of_halves = groups.source.dtype.itemsize == 2 and not groups.is_double
+    return of_halves and len(groups.reduced.sizes) == 1 and groups.step_of_runs("input") > 0
+
+
+def is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether kernels/normalization_stream.cu is faster, and the GPU can launch it."""
+    able = device.hardware_gates and device.cooperative_launch and groups.has("output") and not groups.is_double
+    return able and groups.source.dtype.itemsize == 2 and rows > _MOST_ROWS_OF_RUNS and are_any_runs(groups)
+
+
+def _are_better_in_tiles(groups: Groups, rows: int) -> bool:
+    """Whether moments are, of runs of halves that warps load one by one, of which they have fewer rows in tiles: those
+    of (100, 1000, 13, 13) over 0, 2, 3 take an H100 28 us so and 119 by a block, (64, 300, 17, 17) 12.5 and 35."""
+    are_halves = groups.source.dtype.itemsize == 2 and not groups.has("output")
+    return are_halves and rows > _MOST_ROWS_OF_RUNS and are_any_runs(groups)
+
+
+def _is_shifted(groups: Groups) -> bool:
+    """Whether a group is a run that begins anywhere."""
+    return groups.step_of_runs("input") > 0 and not groups.packed("input")
+
+
+def _are_odd_halves(groups: Groups, of_warp: int, warps: int) -> bool:
+    """Whether few warps hold such rows of a run of halves that begins at an odd one."""
+    begins_at_odd = _is_shifted(groups) and groups.step_of_runs("input") == groups.source.dtype.itemsize == 2
+    return begins_at_odd and of_warp == _ROWS_OF_ODD_HALVES and warps <= _MOST_WARPS_OF_ODD_HALVES
+
+
+def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether a warp of its own is faster for a group of one run, as it leaves out a row that does not exist."""
+    own = groups.has("output") and groups.has_own_operands and len(groups.reduced.sizes) == 1
+    is_single = groups.source.dtype.itemsize == 4 and not groups.is_double
+    parts = _ROWS_OF_SHIFTED_PART if _is_shifted(groups) else _ROWS_OF_PART
+    return rows in parts and own and is_single and _are_many(groups, rows, device)
+
+
+def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: DeviceProperties) -> int:
+    """Of all blocks of a multiprocessor, where warps share groups of so many rows, and all groups are worked on at once
+    or not."""
+    if of_warp == MOST_ROWS:
+        return THREADS_OF_128
+    if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
+        return THREADS_OF_56 if _ask_for_56(groups, of_warp) else THREADS_OF_48
+    if _is_of_halves(groups) and groups.packed("input") and (rows, of_warp) == _SHARE_OF_48:
+        return THREADS_OF_48 if _are_many(groups, rows, device) else THREADS_OF_64
+    are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
+    is_large = (of_warp == 4 and at_once) or are_large
+    return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
+
+
+def _are_large_in_runs(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether packed floats in several runs need more registers than others, 8 rows to a warp: (40, 400, 16, 16) over
+    0, 2, 3 take an H100 14.3 us so and 15.5 with 64; but (128, 320, 16, 16) halves 23.3 and 18.8, and (64, 1000, 15,
+    15) floats, whose runs begin anywhere, 60 and 51. Nor if blocks are so large that the second one of a multiprocessor
+    would wait for the first: (64, 256, 16, 16) take 16.7 us so and 14.5."""
+    is_single = groups.source.dtype.itemsize == 4 and len(groups.reduced.sizes) > 1 and groups.packed("input")
+    are_apart = 2 * math.ceil(rows / 8) * LANES > THREADS_OF_80
+    return is_single and not (are_apart and groups.count > device.multiprocessors)
+
+
+def _ask_for_56(groups: Groups, of_warp: int) -> bool:
+    """Whether so many rows of halves need as many registers."""
+    is_much = groups.has_own_operands or groups.step_of_runs("input") > groups.source.dtype.itemsize
+    return of_warp == _ROWS_OF_56 and _is_shifted(groups) and is_much
+
+
+def _asks_for_80(groups: Groups, of_warp: int) -> bool:
+    """Whether so many rows that begin anywhere, with their own scale and bias, need as many registers: (32768, 10029)
+    floats take an H100 922 us so, and 1269 with 64, (32768, 3002) 265 and 273, (32768, 3001) bfloat16s 178 and 191."""
+    if not (_is_shifted(groups) and groups.has_own_operands):
+        return False
+    if groups.source.dtype.itemsize == 2:
+        return of_warp == 4 and groups.step_of_runs("input") == 2
+    return of_warp == 8 or (of_warp == 4 and groups.step_of_runs("input") == 8)
+
+
+def are_faster_apart(groups: Groups, spec: Normalization) -> bool:
+    """Whether warps all of whose rows exist are faster with code of their own: those of one run. Moments of packed
+    groups are not, (3979, 8432) floats take 37 us so, and 33 otherwise; nor is gelu, of which there is much code."""
+    if len(groups.reduced.sizes) > 1 or _is_gelu(spec):
+        return False
+    return groups.step_of_runs("input") > 0 if groups.has("output") else _is_shifted(groups)
+
+
+def _is_gelu(spec: Normalization) -> bool:
+    """Whether each element takes long."""
+    return spec.activation is not None and spec.activation.name == "gelu"
+
+
+def one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], blocks: int) -> Plan:
+    """The plan of so many blocks that read all groups once."""
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
+    block = shares["TEAMS"] * shares["WARPS"] * LANES
+    launch = Launch(kernel, blocks, block, arguments, cluster=shares["CLUSTER"], early=True)
+    return Plan("normalization_lines.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))

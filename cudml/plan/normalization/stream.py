@@ -1,0 +1,236 @@
+"""The plans of normalizations of groups whose elements lie side by side: kernels/normalization_stream.cu."""
+
+from __future__ import annotations
+
+import math
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.ring import GATES_BYTES, UNIT_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
+from cudml.plan.normalization.steps import SUMS_BYTES
+from cudml.plan.plan import Plan
+from cudml.plan.spec import Normalization
+
+#: Rows of 32 chunks that are a unit.
+_UNIT_ROWS = UNIT_BYTES // (LANES * VECTOR_BYTES)
+_MOST_STAGES = 16
+
+#: Stages where a piece is one unit: more made nothing faster, and rows of every second element by 5 % slower.
+_STAGES_OF_UNITS = 12
+
+#: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
+_LEAST_RUN_BYTES = 2048
+
+#: The part of a run that a gap behind it may be to be copied too.
+_MOST_GAP = 1 / 16
+
+#: How the line is manned: what was the fastest of some dozens on an H200. More folders would ask for so much that the
+#: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element that
+#: every group has, or of halves that begin anywhere ((200, 500003) take 186 us so, and 213 with more; but (200, 500003)
+#: floats take 297 and 275, and (60, 1000000) halves 97 and 82), or elements are loaded one by one, and normalizers of
+#: floats where these are one run with gaps. Elsewhere fewer of these cost gelu over 0, 2, 3 0.588 ms in place of 0.570,
+#: and scaled tanh 0.583 in place of 0.566. Runs that threads copy by the grain take fewer loaders: (2048, 256, 28, 28)
+#: float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
+_ORDINARY_LOADERS, _LOADERS_OF_GRAINS, _FOLDERS = 8, 4, 2
+_ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
+_NORMALIZERS, _FEW_NORMALIZERS = 8, 4
+
+#: Teams, from which on they draw, and what they draw at a time: 8 teams take 0.535 ms for (4096, 65536) in place of
+#: 0.547, and 16 groups at a time cost 0.008 more; 33 teams take 0.546 ms for as many floats in groups of (65536, 4096)
+#: transposed in place of 0.566. Of 4 teams none is done much before others, and 2 that draw are slower by 1 %.
+_DRAWING_TEAMS, _DRAWN = 8, 4
+
+#: Pieces whose sums a folder loads at a time, at least and at the most, and how often at the most: room for more than
+#: there are takes longer to compile. Each time is as long as some units take to pass a block, by how many there are:
+#: 650 groups of 6656000 bytes, in 204 pieces, take an H200 0.182 ms where 128 are folded at a time, and 0.114 with 256.
+_LEAST_FOLDED, _MOST_FOLDED, _MOST_FOLDS = 16, 256, 2
+_UNITS_OF_FOLD = ((128, 2), (256, 3))
+
+#: Units of a piece that normalizers hold, the first ones, at the most: where the ring cannot hold two pieces.
+_MOST_HELD = 2
+
+#: Units whose scale and bias stay in registers, of pieces of so many: there are enough for that if warps are no more
+#: than 12, so folders publish. Of smaller pieces that costs more than it saves. Where normalizers take registers from
+#: the other four warps, there are enough for twice as many units: (64, 4194304) floats take 0.620 ms in place of 0.660.
+_OPERANDS_KEPT, _MORE_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 4, 8
+
+#: The only GPUs that do that, and registers of a thread of the normalizers and of the others: all that there are.
+_SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 216, 72
+
+#: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
+#: folders keep up with, larger ones are longer in the ring. 64 x 256 x 128 x 128 floats over 0, 2, 3 take 0.556 ms, and
+#: 0.562 with 4 units. One folder has so many units at a time. Scale and bias of every element stay in registers if a
+#: piece is one unit.
+_BEST_PIECE = 2
+
+#: Rows of halves that a normalizer stores together, where these begin anywhere: (64, 192, 71, 71) over 0, 2, 3 take an
+#: H100 116 us so, 118 two by two and 125 row by row.
+_STORED_ROWS = 4
+
+#: What is read twice all the same where the cache holds it, as tiles of blocks that wait for nobody are faster than a
+#: line of them: input of so much of the second-level cache at the most, less two groups, by the bytes of an element.
+#: (64, 3, 224, 224) float16 over 1, 2, 3 take an H100 22.2 us so and 29.2 as a stream, (8, 192, 35, 35) 8.9 and 18.4,
+#: (256, 16, 32, 32) over 0, 2, 3 11.7 and 16.1; but (64, 64, 56, 56) 28.5 and 24.5, (6, 4, 544, 736) over 1, 2, 3 22.5
+#: and 20.3. Floats (4, 3, 224, 224) take 5.8 and 7.0, (8, 192, 35, 35) 12.5 and 11.4, doubles 9.1 and 10.2, 17.1
+#: and 17.2.
+_PART_OF_CACHE = {2: 0.4, 4: 0.1, 8: 0.2}
+
+#: What adders leave of a stage, beside sums; and what a block knows of batches: kernels/normalization_teams.cuh, KNOWN.
+_SHIFT_BYTES, _BATCHES_BYTES = 16, 8 * 16
+
+
+def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """The launch for groups whose elements lie side by side; None for moments, where the GPU cannot hold a group, or
+    where two steps are faster: what the cache holds, units that threads copy, folded one by one, more than once, and
+    pieces that are folded more than twice. (41825, 4, 79, 4) bfloat16 over 0, 2, 3 take an H100 297 us so and 249 in
+    two steps, (59054, 2, 10, 2) floats 23.8 and 19.5; (6, 6500000) floats, in 794 pieces, 199 and 160, (23, 32, 512,
+    288) doubles over 0, 2, 3, in 1656, 3051 and 861, but (6, 6000000) floats, in 367, 127 and 148."""
+    if not groups.has("output") or _is_read_twice(groups, device):
+        return None
+    elements = _UNIT_ROWS * LANES * groups.chunk
+    packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
+    able = device.compute_capability >= (9, 0)
+    gaps = _gaps(groups, elements) if able else 0
+    bulk = gaps > 0 or (able and _has_long_runs(groups, elements))
+    stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
+    stored_rows = _STORED_ROWS if groups.stores_halves_in_runs else 1
+    buffers = 0 if packed["OUTPUT_PACKED"] else stored_rows * _NORMALIZERS * LANES * groups.chunk * groups.widest
+    cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
+    room = stages_of(device, stage_bytes + _beside_bytes(groups), buffers + _BATCHES_BYTES)
+    ring = _ring(groups, cut, room, bulk, gaps > 0, device)
+    if ring is None:
+        return None
+    pieces = math.ceil(cut.units / ring.piece)
+    if pieces > (_MOST_FOLDED if ring.piece == 1 and not bulk else _MOST_FOLDS * _MOST_FOLDED):
+        return None
+    folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
+    whole = groups.length % elements == 0 and cut.units % ring.piece == 0
+    ends = 2 if groups.length % groups.chunk else 0 if whole else 1
+    constants: dict[str, str | int | bool] = {
+        **groups.constants(spec),
+        **packed,
+        "EVICTION": groups.eviction,
+        "PUBLISHERS": ring.publishers,
+        "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
+        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
+        "STORED_ROWS": stored_rows,
+        "IN_PIECES": not bulk and groups.in_long_runs("input"),
+        "GRAIN": groups.grain,
+        "INPUT_GRAIN": groups.grain_of("input"),
+        "OUTPUT_GRAIN": groups.grain_of("output"),
+        "BULK": bulk,
+        "ONE_RUN": groups.is_one_run("input"),
+        "GAPS": gaps,
+        "UNIT_ROWS": _UNIT_ROWS,
+        "ENDS": ends,
+        "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.has_own_operands,
+        **_kept(groups, ring, ends == 0, device),
+        "OPERANDS_AGAIN": groups.has_own_operands and ring.piece > 1,
+        "FOLDED": folded,
+        "FOLDS": math.ceil(pieces / folded),
+    }
+    constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
+    shared_bytes = ring.stages * stage_bytes + buffers
+    return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
+
+
+def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether the cache holds what two steps read. Not of runs whose elements are loaded one by one, nor if each
+    element that begins anywhere has its own scale, as those of (4, 500001) float16, which take 12.1 us so and 11.3 as a
+    stream."""
+    size, in_runs = groups.source.dtype.itemsize, len(groups.reduced.sizes) > 1
+    begins_anywhere = not groups.packed("input")
+    is_slow = groups.has_own_operands or (in_runs and not groups.in_long_runs("input"))
+    if (groups.is_double and size < 8) or (begins_anywhere and is_slow):
+        return False
+    return (groups.source.size + 2 * groups.length) * size <= _PART_OF_CACHE[size] * device.cache_bytes
+
+
+def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:
+    """Units whose scale and bias stay in registers, and who has how many of these. Code for parts of units asks more of
+    the other warps; that for halves and for wider scales and biases needs more itself: (64, 8388608) halves take 1.0 ms
+    with 2 units, and 1.4 with 3 or with registers that are not shared."""
+    keeps = not ring.publishers
+    shares = device.compute_capability == _SHARES_REGISTERS and whole
+    has_room = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
+    kept = _MORE_OPERANDS_KEPT if shares and has_room else _OPERANDS_KEPT
+    return {
+        "OPERANDS_KEPT": kept if keeps else 0,
+        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if keeps and shares else 0,
+        "OTHER_REGISTERS": _OTHER_REGISTERS if keeps and shares else 0,
+    }
+
+
+def _drawn(teams: int) -> int:
+    """Groups that a team draws at a time; 0 where they are dealt out evenly."""
+    return _DRAWN if teams >= _DRAWING_TEAMS else 0
+
+
+def _beside_bytes(groups: Groups) -> int:
+    """Of a stage, beside the unit."""
+    normal_bytes = VECTOR_BYTES * math.ceil(4 * groups.normal_words / VECTOR_BYTES)
+    return GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * SUMS_BYTES
+
+
+def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: DeviceProperties) -> Ring | None:
+    """With `room` for so many stages."""
+    own, size = groups.has_own_operands, groups.source.dtype.itemsize
+    stages = min(_MOST_STAGES, room)
+    piece = piece_of(cut, 1, stages, 1 if own else _BEST_PIECE, device, _MOST_FOLDED)
+    if piece is None:
+        return None
+    kept = bulk and _keeps_operands(groups, cut, piece, device)
+    in_runs = len(groups.reduced.sizes) > 1
+    by_grains = not bulk and in_runs and groups.grain_of("input") > 1
+    own_halves = own and size == 2 and not groups.packed("input")
+    many_adders = ((bulk and not gaps) or by_grains) and not own_halves
+    if own and piece == 1:
+        stages = min(stages, _STAGES_OF_UNITS)
+    return Ring(
+        columns=1,
+        piece=piece,
+        stages=stages,
+        held=max(0, min(_MOST_HELD, 2 * piece - stages, piece - 1)) if bulk and not own else 0,
+        loaders=1 if bulk else _LOADERS_OF_GRAINS if by_grains else _ORDINARY_LOADERS,
+        adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if many_adders else _FEW_ADDERS,
+        folders=max(1, min(_FOLDERS, _folders(cut, piece, device), stages // piece)),
+        normalizers=_NORMALIZERS if bulk or own or in_runs or size == 2 else _FEW_NORMALIZERS,
+        publishers=0 if kept else 1,
+    )
+
+
+def _folders(cut: Cut, piece: int, device: DeviceProperties) -> int:
+    """As many as fold groups as fast as their units pass a block."""
+    pieces = math.ceil(cut.units / piece)
+    folds = math.ceil(pieces / _MOST_FOLDED)
+    units_of_fold = next(units for most, units in _UNITS_OF_FOLD if pieces <= most * folds)
+    return math.ceil(folds * units_of_fold / (piece * max(1.0, pieces / device.multiprocessors)))
+
+
+def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties) -> bool:
+    """Whether scale and bias of some units stay in registers: each block has the same large piece of all groups."""
+    same = groups.repeats("scale") and groups.repeats("bias") and math.ceil(cut.units / piece) <= device.multiprocessors
+    return groups.has_own_operands and same and piece >= _LEAST_PIECE_KEPT
+
+
+def _has_long_runs(groups: Groups, elements: int) -> bool:
+    """Whether bulk copies can load any unit: one of a single run, or one for each of its runs by a lane."""
+    size, run = groups.source.dtype.itemsize, groups.reduced.sizes[-1]
+    if groups.is_one_run("input"):
+        return True
+    return groups.packed("input") and run * size >= _LEAST_RUN_BYTES and elements // run + 2 <= LANES
+
+
+def _gaps(groups: Groups, elements: int) -> int:
+    """Bytes between the runs of a unit, rounded up, where these are short and so near that a bulk copy takes them
+    together; else 0."""
+    sizes, strides = groups.reduced.sizes, groups.reduced.strides["input"]
+    size, run = groups.source.dtype.itemsize, sizes[-1]
+    if len(sizes) < 2 or strides[-1] != size or elements % run or run % groups.chunk:
+        return 0
+    gap = strides[-2] - run * size
+    in_one = len(sizes) == 2 or run * sizes[-2] % elements == 0
+    if not in_one or not 0 < gap <= _MOST_GAP * run * size:
+        return 0
+    return VECTOR_BYTES * math.ceil((elements // run - 1) * gap / VECTOR_BYTES)

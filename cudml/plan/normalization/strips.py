@@ -1,0 +1,211 @@
+"""The plans of normalizations of large groups that lie side by side, in the input or in the output:
+kernels/normalization_strips.cu.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.normalization.groups import OF_CHUNKS, OF_ELEMENTS, OF_RUNS, Groups
+from cudml.plan.normalization.ring import Ring, plan_ring
+from cudml.plan.normalization.strip_cuts import (
+    ADDERS,
+    STRIP_BYTES,
+    WIDE_STRIP_BYTES,
+    Access,
+    Strips,
+    even_rows,
+    row_shift,
+    strips_of,
+)
+from cudml.plan.plan import Plan
+from cudml.plan.spec import Normalization
+
+#: How the line is manned. More folders or awaiters would ask for so much that the others come late. More normalizers
+#: would store so much at a time that the loads which all blocks wait for come late: (64, 256, 128, 128) floats over
+#: 0, 2 take an H200 0.565 ms, and 0.596 with 8, float16s 0.295 and 0.302. But where halves have a scale or a bias for
+#: each column, or strips are narrow, they are twice the work: (4096, 65536) over 0 take 0.294 ms with 8, and 0.322 with
+#: 4, (64, 256, 256, 64) over 0, 2 0.313 and 0.412.
+_COPIERS, _FOLDERS, _AWAITERS = 2, 1, 1
+_NORMALIZERS, _NORMALIZERS_OF_HALVES = 4, 8
+
+#: Chunks that an adder adds up side by side, at the most.
+_MOST_CHUNKS = 8
+
+#: Loaders that copy single elements: every second of (4096, 65536) floats takes 0.437 ms, and 0.452 with 4.
+_MANY_COPIERS = 8
+
+#: As many as make the rows that a loader copies alike, whatever their shift, of halves and of wide strips.
+_COPIERS_OF_SHIFTED = 4
+
+#: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
+#: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
+#: 0.565, 0.575 and 0.582. (65536, 4096) take 0.604 ms with 5 or 6, 0.611 with 4 and 0.615 with 3; transposed 0.662 with
+#: 5, 0.673 with 4 and 1.27 with 6. Halves lose, whose normalizers are busy all the time.
+_HELD, _HELD_OF_ROWS, _HELD_OF_LARGE = 1, 2, 5
+
+#: Parts of a unit that are stored by the same code: of such large pieces, and of floats whose scale and bias are the
+#: same across the strip. Transposed (65536, 4096) floats over 0 take 0.614 ms with 2, 0.627 with 1 and 0.629 with 4,
+#: (64, 256, 128, 128) over 0, 2 0.561 and 0.564; others lose up to a point.
+_PARTS_OF_UNIT = 2
+
+#: The last takes registers from the other warps: the only GPUs that do that, and registers of a thread of both.
+_SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
+
+#: How many times as many columns a block folds as if all blocks folded some: their records are read by whole sectors
+#: then. (4096, 65536) floats over 0 take 0.560 ms so, and 0.563 with as many; transposed (65536, 4096) 0.637 in place
+#: of 0.657, and 0.648 with four times as many.
+_FOLDED = 2
+
+#: What the cache loads at a time, if asked to. That pays where strips begin in the middle of it: (4096, 65536) floats
+#: in rows padded by 32 take 0.591 ms so, and 0.605 otherwise; where none does they take 0.585 ms, and 0.570 otherwise.
+#: Nor does it pay where rows have but a few strips, whose gaps are loaded too.
+_NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
+
+#: Bytes of the input for each multiprocessor, at least, where an array is turned: of transposed floats 2048 x 2048 over
+#: 1 take 15.2 us in place of 19.4, 1536 x 1536 13.5 in place of 13.0; (65536, 4096) over 0 take 0.733 ms, and 0.808 in
+#: two steps.
+_LEAST_TURNED_BYTES = 90_000
+
+#: And where none is, the part of the second-level cache that the input fills at least: what is smaller is still there
+#: when the second of two steps reads it. Halves take longer to be added up. (16384, 64) floats over 0 take an H100 10.6
+#: us and 9.1 in two steps, (40960, 96) 25.2 and 19.0, (30720, 128), 15.7 MB, 18.5 and 18.2, (49152, 128) 28.1 and 27.8,
+#: (65536, 128) 32.0 and 37.6; (5120, 256) halves 11.4 and 9.9, (67408, 70) 22.1 and 19.1, (18432, 256), 9.4 MB, 16.4
+#: and 16.8, (24576, 256) 17.5 and 19.7, which was before 256 threads added halves up.
+_LEAST_OF_CACHE, _LEAST_OF_CACHE_OF_HALVES = 0.36, 0.19
+
+
+def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """The launch where the input or the output is dense along the groups, and the other across them; None where there
+    is no such launch, or something else is faster."""
+    access = Access.of(groups)
+    nbytes = groups.source.size * groups.source.dtype.itemsize
+    if access is None or not access.is_turned or nbytes < _LEAST_TURNED_BYTES * device.multiprocessors:
+        return None
+    return plan_strips(groups, spec, device)
+
+
+def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """The launch for groups that lie side by side; None where the GPU cannot hold a strip, or two steps are faster."""
+    access = Access.of(groups)
+    strips = strips_of(groups, access, device) if access else None
+    if access is None or strips is None or strips.pieces * LANES < strips.columns:
+        return None
+    if not access.is_turned and _stays_in_cache(groups, device):
+        return None
+    vector = groups.chunk if access.output_turned else strips.columns // LANES
+    if access.is_turned and groups.kept.sizes[-1] % vector:
+        return None
+    held = _held(groups, access, strips, device)
+    takes_registers = held == _HELD_OF_LARGE
+    ring = Ring(
+        columns=strips.columns,
+        piece=strips.piece,
+        stages=strips.stages,
+        held=held,
+        loaders=_loaders(groups, access, strips),
+        adders=max(ADDERS, strips.columns // LANES),
+        folders=_FOLDERS,
+        awaiters=_AWAITERS,
+        normalizers=_NORMALIZERS_OF_HALVES if _are_much_work(groups, access, strips) else _NORMALIZERS,
+    )
+    folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
+    operands = _operand_kinds(groups, spec)
+    in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
+    output_packed = groups.packed("output") if access.output_turned else groups.packed_columns("output", vector)
+    teams = ring.teams(strips.cut, device)
+    if access.shifted and teams < (2 if 2 * strips.piece > strips.stages else 1):
+        return None  # (65536, 1001) floats take an H100 382 us so, and 353 in two steps
+    constants = {
+        **groups.constants(spec),
+        **operands,
+        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if takes_registers else 0,
+        "OTHER_REGISTERS": _OTHER_REGISTERS if takes_registers else 0,
+        "AWAITERS": ring.awaiters,
+        "ADDER_SETS": _adder_sets(groups, access, strips, ring.adders),
+        "VECTOR": vector,
+        "UNIT_PARTS": _PARTS_OF_UNIT if in_parts else 1,
+        "STEPS": strips.steps,
+        "EVEN_ROWS": even_rows(groups, strips.steps),
+        "TEAMS_APART": 1 < teams <= strips.cut.across,
+        "COPY_BYTES": access.copy_bytes,
+        "AMONG": strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access),
+        "SHIFTED": access.shifted,
+        "ROW_SHIFT": row_shift(groups, access),
+        "INPUT_TURNED": access.input_turned,
+        "OUTPUT_TURNED": access.output_turned,
+        "FOLDED_COLUMNS": folded,
+        "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
+        "OUTPUT_PACKED": output_packed,
+        "SCALE_ACROSS": groups.differs_across("scale"),
+        "BIAS_ACROSS": groups.differs_across("bias"),
+    }
+    shared_bytes = strips.stages * strips.stage_bytes
+    return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _stays_in_cache(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether two steps are faster, as the second one reads the input from there."""
+    size = groups.source.dtype.itemsize
+    least = _LEAST_OF_CACHE_OF_HALVES if size == 2 else _LEAST_OF_CACHE
+    return groups.source.size * size < least * device.cache_bytes
+
+
+def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
+    """Those of scale and bias. Where the input is turned these could be the same for neighbours, but here they are
+    loaded for each row."""
+    kinds = {name: kind for name, kind in groups.constants(spec).items() if name in ("HAS_SCALE", "HAS_BIAS")}
+    return {name: OF_ELEMENTS if kind in (OF_CHUNKS, OF_RUNS) else kind for name, kind in kinds.items()}
+
+
+def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
+    if access.copy_bytes < VECTOR_BYTES:
+        return _MANY_COPIERS
+    more = access.shifted and (groups.source.dtype.itemsize == 2 or _are_wide(groups, strips))
+    return _COPIERS_OF_SHIFTED if more else _COPIERS
+
+
+def _are_wide(groups: Groups, strips: Strips) -> bool:
+    return strips.columns * groups.source.dtype.itemsize == WIDE_STRIP_BYTES
+
+
+def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
+    """Whether the columns of a strip are halves that ask for more normalizers."""
+    size = groups.source.dtype.itemsize
+    wide = strips.columns * size == STRIP_BYTES[0] and not access.input_turned
+    return size == 2 and not (access.output_turned or (wide and _share_operands(groups)))
+
+
+def _are_simple_floats(groups: Groups, access: Access) -> bool:
+    """Whether two parts of a unit are stored faster than all of it."""
+    return groups.source.dtype.itemsize >= 4 and _share_operands(groups) and not access.is_turned
+
+
+def _share_operands(groups: Groups) -> bool:
+    """Whether the columns of a row have the same scale and bias."""
+    return not (groups.differs_across("scale") or groups.differs_across("bias"))
+
+
+def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> int:
+    """Sets of adders that take turns with pieces, where that is better than to share every unit, and chunks are so few
+    that one team can have them all."""
+    waits = access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
+    return adders * LANES // strips.columns if waits and strips.steps <= _MOST_CHUNKS * groups.chunk else 1
+
+
+def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> int:
+    """Units that normalizers hold: several, where registers are enough for that."""
+    usual = access.copy_bytes == VECTOR_BYTES and not access.output_turned
+    if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
+        return _HELD
+    if 2 * strips.piece > strips.stages:
+        shares = device.compute_capability == _SHARES_REGISTERS and not _are_wide(groups, strips)
+        return _HELD_OF_LARGE if shares else _HELD
+    return _HELD if access.is_turned else _HELD_OF_ROWS
+
+
+def _begin_amid_neighbourhoods(groups: Groups, access: Access) -> bool:
+    strides = (*groups.kept.strides["input"][:-1], *groups.reduced.strides["input"])
+    return access.is_plain and any(stride % _NEIGHBOURHOOD for stride in strides)

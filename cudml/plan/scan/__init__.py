@@ -1,0 +1,67 @@
+"""The plans of scans and segmented scans: which of kernels/scan_*.cu."""
+
+from __future__ import annotations
+
+from cudml.plan.device import DeviceProperties
+from cudml.plan.layout import ArrayLayout, step
+from cudml.plan.plan import Plan, constants_of
+from cudml.plan.scan.lines import fit_a_block, plan_lines
+from cudml.plan.scan.linked import are_few_tiles, plan_linked_tiles
+from cudml.plan.scan.stream import plan_stream
+from cudml.plan.scan.work import Constants, Work, cut, scan_constants, segment_constants
+from cudml.plan.spec import Scan, SegmentedScan
+
+#: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
+#: what they load, unless these are all there are.
+_ENOUGH_LINES = 8
+
+
+def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
+    """The launches of a scan of `input` into `output`."""
+    work = cut(spec, arrays["input"], arrays["output"])
+    constants = scan_constants(spec, arrays, work)
+    if arrays["output"].size == 0:
+        return Plan("scan_lines.cu", constants_of(**constants), ())
+    if _columns_are_better(work, arrays["input"], arrays["output"]):
+        from cudml.plan.scan.columns import plan_columns  # as long as the rest: only for those who need it
+
+        return plan_columns(spec, arrays, constants, work, device)
+    return _plan_rows(spec, arrays, constants, work, device)
+
+
+def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
+    """The launches of a segmented scan of `input` into `output`, the segments given by `offsets`."""
+    work = cut(spec, arrays["input"], arrays["output"], arrays["offsets"])
+    constants = scan_constants(spec, arrays, work)
+    if arrays["output"].size == 0:
+        return Plan("scan_lines.cu", constants_of(**constants), ())
+    return _plan_rows(spec, arrays, constants, work, device)
+
+
+def _columns_are_better(work: Work, source: ArrayLayout, output: ArrayLayout) -> bool:
+    """Whether each thread should walk down a line of its own, because the lines lie side by side."""
+    if work.axis is None or work.lines < 2:
+        return False
+    if work.turned or (work.length == 1 and work.lines >= _ENOUGH_LINES):
+        return True
+    neighbours = work.input_line.sizes[-1] * source.dtype.itemsize
+    if work.lines < _ENOUGH_LINES and step(work.axis, source) != neighbours:
+        return False
+    return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
+
+
+def _plan_rows(
+    spec: Scan | SegmentedScan,
+    arrays: dict[str, ArrayLayout],
+    constants: Constants,
+    work: Work,
+    device: DeviceProperties,
+) -> Plan:
+    constants = {**constants, **segment_constants(arrays.get("offsets"), work)}
+    if work.tiles == 1:
+        return plan_lines(spec, arrays, constants, work, device)
+    if are_few_tiles(work, device):
+        return plan_linked_tiles(spec, constants, work, device)
+    if isinstance(spec, Scan) and fit_a_block(spec, constants, work):
+        return plan_lines(spec, arrays, constants, work, device)
+    return plan_stream(spec, arrays, constants, work, device)

@@ -1,0 +1,115 @@
+"""The plans of scans of the columns of panels: kernels/scan_panels.cu and scan_long_panels.cu."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from cudml.plan.device import LANES
+from cudml.plan.layout import power_of_two_within
+from cudml.plan.panels import MOST_BYTES, are_panels, panels_of_block, staging_of
+from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.scan.column_case import ColumnCase
+from cudml.plan.scan.work import Constants
+
+#: Bytes of a panel with long columns at the most, by the bytes of an element, as narrow elements take a thread longer
+#: than memory: (26571, 1000, 7) int8 take an H100 180 us so and 254 on the assembly line, (11625, 1000, 16) 210 and
+#: 137, (23250, 2000, 2) float16 161 and 204, (13285, 1000, 7) 160 and 142.
+_MOST_BYTES_OF_LONG = {1: 7168, 2: 8192, 4: MOST_BYTES, 8: MOST_BYTES}
+
+#: Steps of a column that the compiler knows: (206666, 90, 5) float16 take 126 us so and 138 in a loop. With 128 steps
+#: it would take half a second to compile.
+_KNOWN_STEPS = 96
+
+#: Threads of a block with such columns, and with longer ones, of which fewer fit the run: (310000, 50, 3) float32 take
+#: 125.3 and 126.2 us with 256 and 128, (181640, 128, 4) float16 201 and 147.
+_THREADS_OF_KNOWN, _THREADS = 256, 128
+
+#: Bytes of values that a thread holds of a long column, threads of a block with several panels of these, and threads
+#: of a panel from which on each holds twice as much: (46500, 200, 5) float32 take 125 us with 64 bytes and 138 with
+#: 128, (5812, 2000, 2) float64, whose panel would have 500 threads, 151 and 129.
+_VALUE_BYTES, _THREADS_OF_LONG, _MOST_THREADS_OF_PANEL, _MOST_THREADS = 64, 256, 384, 1024
+
+#: Rows of the tree that a column has at the most.
+_MOST_ROWS = 32
+
+
+def in_panels(case: ColumnCase) -> bool:
+    """Whether all columns between two neighbours of an outer axis are a run, which follows the one before, in both
+    arrays; and whether the kernels take them."""
+    work = case.work
+    arrays = ((case.source, work.input_line, work.input_axis), (case.output, work.output_line, work.output_axis))
+    are_alike = all(line.sizes == (case.outer, case.inner) and axis.sizes == (work.length,) for _, line, axis in arrays)
+    if work.turned or work.length < 2 or work.rows > _MOST_ROWS or not are_alike:
+        return False
+    if not all(are_panels(*array) for array in arrays):
+        return False
+    if work.rows == 1:
+        return _bytes_of_panel(case) <= MOST_BYTES
+    most = _MOST_BYTES_OF_LONG[min(case.source.dtype.itemsize, case.output.dtype.itemsize)]
+    return _bytes_of_panel(case) <= most and case.inner * _spans(case, _chunks(case)) <= _MOST_THREADS
+
+
+def _bytes_of_panel(case: ColumnCase) -> int:
+    return case.work.length * case.inner * max(case.source.dtype.itemsize, case.output.dtype.itemsize)
+
+
+def _chunks(case: ColumnCase) -> int:
+    """Of a span of a long column."""
+    chunks = case.span(nbytes=_VALUE_BYTES)
+    is_much = case.inner * _spans(case, chunks) > _MOST_THREADS_OF_PANEL
+    return case.span(nbytes=2 * _VALUE_BYTES) if is_much else chunks
+
+
+def _spans(case: ColumnCase, chunks: int) -> int:
+    return math.ceil(case.work.length / (chunks * case.work.chunk))
+
+
+def plan_panels(case: ColumnCase, constants: Constants) -> Plan:
+    """One-shot blocks that move some panels each."""
+    return _plan_short(case, constants) if case.work.rows == 1 else _plan_long(case, constants)
+
+
+def _plan_short(case: ColumnCase, constants: Constants) -> Plan:
+    """A thread for each column, or for some."""
+    is_known = case.work.length <= _KNOWN_STEPS
+    shares = {"LENGTH": case.work.length if is_known else 0}
+    threads = _THREADS_OF_KNOWN if is_known else _THREADS
+    panels = panels_of_block(_bytes_of_panel(case), case.outer, case.device)
+    return _one_launch("scan_panels", case, constants, shares, panels, threads, case.work.length)
+
+
+def _plan_long(case: ColumnCase, constants: Constants) -> Plan:
+    """A thread for each span."""
+    chunks, length = _chunks(case), case.work.length
+    spans, steps = _spans(case, chunks), chunks * case.work.chunk
+    most = power_of_two_within(max(1, _THREADS_OF_LONG // (spans * case.inner)))
+    panels = min(most, panels_of_block(_bytes_of_panel(case), case.outer, case.device))
+    threads = math.ceil(panels * spans * case.inner / LANES) * LANES
+    shares = {
+        "LENGTH": 0,
+        "VECTOR": 1,
+        "SPAN": chunks,
+        "SPANS": spans,
+        "ROWS": case.work.rows,
+        "EVEN": length % steps == 0,
+    }
+    return _one_launch("scan_long_panels", case, constants, shares, panels, threads, steps)
+
+
+def _one_launch(
+    kernel: str,
+    case: ColumnCase,
+    constants: Constants,
+    shares: Mapping[str, int],
+    panels: int,
+    threads: int,
+    steps: int,
+) -> Plan:
+    """Of a thread's share `steps` steps follow each other."""
+    layouts, length = (case.source, case.output), case.work.length
+    staging = staging_of(layouts, length, case.inner, panels, threads, steps, is_known=shares["LENGTH"] > 0)
+    arguments = (Pointer("input"), Pointer("output"), case.work.geometry, staging.places)
+    blocks = math.ceil(case.outer / panels)
+    launch = Launch(kernel, blocks, threads, arguments, staging.shared_bytes, early=True)
+    return Plan(f"{kernel}.cu", constants_of(**{**constants, **shares, **staging.constants}), (launch,))

@@ -1,0 +1,67 @@
+"""GPUs on which small calls are planned as large ones are."""
+
+from __future__ import annotations
+
+from cuda_on_cpu.backend import SMALL_GPU
+
+#: With room for a group of more units than a warp has lanes.
+ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
+
+#: With room for pieces of strips, which are larger, and without clusters.
+STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
+
+#: With a ring of two pieces of strips, and with blocks of so large pieces that a ring holds but one and a half.
+RING_OF_STRIPS_GPU = STRIPS_GPU._replace(multiprocessors=5, shared_bytes_per_block=140_000)
+LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
+
+#: The same with registers for units of these.
+HOLDING_GPU = LARGE_PIECES_GPU._replace(compute_capability=(9, 0))
+
+#: With room for three stages.
+TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
+
+#: Without bulk copies and barriers that count bytes, and with room for one stage.
+OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
+ROOMY_OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5))
+COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
+
+#: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
+TINY_GPU = OLD_GPU._replace(multiprocessors=1)
+TINY_COPYING_GPU = COPYING_GPU._replace(multiprocessors=1)
+
+#: With room for a team of three blocks that hold tiles.
+ONE_TEAM = SMALL_GPU._replace(multiprocessors=1)
+
+#: With so many that two tiles are linked in four parts each, three and four tiles in two.
+PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)
+
+#: With so many that eight teams of four draw what they work on.
+TEAMS_GPU = SMALL_GPU._replace(multiprocessors=32)
+
+#: Without clusters, which share what a stream has otherwise.
+NO_CLUSTERS = SMALL_GPU._replace(cluster_launch=False)
+
+#: With so many that it loads once.
+MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
+
+#: With so many that clusters on half of them are faster than two steps, even if rows are no whole vectors.
+SOME_BLOCKS = SMALL_GPU._replace(multiprocessors=12)
+TWO_BLOCKS = SMALL_GPU._replace(multiprocessors=2)
+SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
+FIVE_BLOCKS = SMALL_GPU._replace(multiprocessors=5)
+FIVE_ALONE = FIVE_BLOCKS._replace(cluster_launch=False)
+FOUR_BLOCKS = SMALL_GPU._replace(multiprocessors=4)
+
+#: A GPU that small calls fill.
+ONE_MULTIPROCESSOR = SMALL_GPU._replace(multiprocessors=1)
+
+#: And whose blocks hold parts of bundles.
+SMALL_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=20_000)
+LARGER_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=30_000)
+
+#: And whose clusters hold none of these.
+SMALL_CLUSTERS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=24_000)
+
+#: GPUs for which no array is a small one.
+FEW_THREADS = SMALL_GPU._replace(threads_per_multiprocessor=0)
+OLD_AND_FEW_THREADS = OLD_GPU._replace(threads_per_multiprocessor=0)

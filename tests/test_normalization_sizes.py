@@ -1,0 +1,193 @@
+"""Normalization of sizes of all kinds, panels and tiles of panels among them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from layouts import Poisoned, place
+from normalization_checks import check, check_moments, group_size, normalization_reference, on, rounded
+from reference import INTEGERS, SIZES, assert_close, assert_same_bits, random
+
+from cudml.normalization import mean_var, mean_variance_normalization
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_size_of_groups(xp, n):
+    rng = np.random.default_rng(n)
+    check(xp, random(rng, (2, n), np.float32), (1,), random(rng, (n,), np.float32))
+    check(xp, random(rng, (n, 3), np.float16), (0,), random(rng, (3,), np.float16))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((70_001, 3), (1,)),
+        ((3, 70_001), (0,)),
+        ((40, 50, 60), (0, 2)),
+        ((300_007,), (0,)),
+        ((2, 3, 50, 700), (2, 3)),
+        ((6001, 201), (0,)),
+    ],
+)
+def test_many_groups_and_large_groups(xp, shape, axes):
+    check(xp, random(np.random.default_rng(19), shape, np.float32), axes)
+
+
+@pytest.mark.parametrize("n", [40_001, 70_001])
+def test_long_groups_of_bytes(xp, n):
+    """Their rows are the longest, and take the most shared memory as doubles."""
+    check(xp, random(np.random.default_rng(41), (2, n), INTEGERS[0]), (1,))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)
+def test_odd_shapes(xp, shape):
+    x = random(np.random.default_rng(20), shape, np.float32)
+    for axes in [(), *((axis,) for axis in range(len(shape))), tuple(range(len(shape)))]:
+        if group_size(shape, axes):
+            check(xp, x, axes)
+        else:
+            assert mean_variance_normalization(xp.asarray(x), axes=axes).shape == shape
+
+
+#: Outer axis, steps and columns: blocks with a part of their panels; panels of an odd number of bytes; more columns
+#: than a warp has lanes; and columns of several threads, of less than a span more than they have and of many.
+SHORT_PANELS = [(700, 16, 3), (1003, 5, 2), (133, 31, 5), (119, 64, 3), (207, 40, 5), (45, 20, 33)]
+
+PANELS = [*SHORT_PANELS, (53, 65, 3), (47, 200, 2), (9, 1000, 3), (51, 75, 37)]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("scaled", ["steps", "columns", "panels", "not at all"])
+@pytest.mark.parametrize("shape", PANELS, ids=str)
+def test_panels_have_the_bits_of_padded_rows(xp, shape, scaled, dtype):
+    rng = np.random.default_rng(71)
+    x = random(rng, shape, np.dtype(dtype))
+    lengths = {"steps": (1, shape[1], 1), "columns": (1, 1, shape[2]), "panels": (shape[0], 1, 1)}
+    scale = random(rng, lengths[scaled], np.float32) if scaled in lengths else None
+    bias = random(rng, shape[1:], np.float32) if scaled == "steps" else None
+    with xp.planned_for(multiprocessors=1):  # for which they are many
+        check(xp, x, (1,), scale, bias)
+        dense, padded = (
+            mean_variance_normalization(place(xp, x, pattern), on(xp, scale), on(xp, bias), axes=1)
+            for pattern in ("contiguous", "padded lines")
+        )
+    assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", SHORT_PANELS, ids=str)
+def test_moments_of_panels(xp, shape, dtype):
+    x = random(np.random.default_rng(72), shape, np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1):
+        check_moments(xp, x, 1)
+        dense, padded = (mean_var(place(xp, x, pattern), 1) for pattern in ("contiguous", "padded lines"))
+    for of_dense, of_padded in zip(dense, padded, strict=True):
+        assert_same_bits(xp.to_numpy(of_dense), xp.to_numpy(of_padded))
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), [(np.float16, np.float64), (np.float64, np.float16)])
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element", "offset by a byte"])
+@pytest.mark.parametrize("shape", [(2, 45, 4, 5, 3), (2, 15, 9, 10, 3)], ids=str)
+def test_panels_of_other_outputs_that_begin_anywhere(xp, shape, dtype, out_dtype, pattern):
+    x = random(np.random.default_rng(73), shape, np.dtype(dtype))
+    expected, bound = normalization_reference(x, (2, 3))
+    for source in ("contiguous", pattern):
+        out = Poisoned(xp, x.shape, np.dtype(out_dtype), pattern)
+        with xp.planned_for(multiprocessors=1):
+            assert mean_variance_normalization(place(xp, x, source), axes=(2, 3), out=out.array) is out.array
+        assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
+@pytest.mark.parametrize("shape", [(50, 40, 3), (20, 150, 3)], ids=str)
+def test_panels_in_place_with_an_activation(xp, shape):
+    x = random(np.random.default_rng(74), shape, np.dtype(np.float32))
+    array, padded = xp.asarray(x), place(xp, x, "padded lines")
+    with xp.planned_for(multiprocessors=1):
+        assert mean_variance_normalization(array, axes=1, activation="tanh", out=array) is array
+        of_padded = mean_variance_normalization(padded, axes=1, activation="tanh")
+    assert_same_bits(xp.to_numpy(array), xp.to_numpy(of_padded))
+
+
+#: Panels, groups and elements of a run: tiles that end in runs, runs shorter than a chunk, some elements behind the
+#: last vector, more groups than a warp has lanes, more vectors than 256 threads have, and a tile of one span.
+PANELS_OF_ALL = [(1003, 3, 7), (701, 5, 5), (151, 21, 11), (209, 57, 3), (4201, 3, 3), (301, 3, 147), (60, 201, 3)]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("scaled", ["groups", "groups and steps", "not at all"])
+@pytest.mark.parametrize("shape", PANELS_OF_ALL, ids=str)
+def test_panels_of_all_groups_have_the_bits_of_padded_rows(xp, shape, scaled, dtype):
+    rng = np.random.default_rng(75)
+    x = random(rng, shape, np.dtype(dtype))
+    scale = random(rng, (1, shape[1], 1), np.float32) if scaled == "groups" else None
+    bias = random(rng, (shape[1] if scaled == "groups" else 1, shape[2]), dtype) if scaled != "not at all" else None
+    with xp.planned_for(multiprocessors=1):  # for which they are many
+        check(xp, x, (0, 2), scale, bias)
+        dense, padded = (
+            mean_variance_normalization(place(xp, x, pattern), on(xp, scale), on(xp, bias), axes=(0, 2))
+            for pattern in ("contiguous", "padded lines")
+        )
+    assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((4001, 33), np.float16), ((50_001, 3), np.float16)])
+def test_odd_rows_of_halves_have_the_bits_of_padded_rows(xp, shape, dtype):
+    x = random(np.random.default_rng(76), shape, np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1):
+        check(xp, x, (0,), random(np.random.default_rng(77), (shape[1],), np.float32))
+        dense, padded = (
+            mean_variance_normalization(place(xp, x, pattern), axes=0) for pattern in ("contiguous", "padded lines")
+        )
+    assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((3301, 3, 7), np.float32), ((2405, 37, 3), np.float16), ((3401, 4, 5), np.float64)]
+)
+def test_moments_of_panels_of_all_groups(xp, shape, dtype):
+    x = random(np.random.default_rng(78), shape, np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1):
+        check_moments(xp, x, (0, 2))
+        dense, padded = (mean_var(place(xp, x, pattern), (0, 2)) for pattern in ("contiguous", "padded lines"))
+    for of_dense, of_padded in zip(dense, padded, strict=True):
+        assert_same_bits(xp.to_numpy(of_dense), xp.to_numpy(of_padded))
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), [(np.float16, np.float64), (np.float64, np.float16)])
+def test_panels_of_all_groups_with_other_outputs(xp, dtype, out_dtype):
+    x = random(np.random.default_rng(79), (401, 3, 5), np.dtype(dtype))
+    out = Poisoned(xp, x.shape, np.dtype(out_dtype), "contiguous")
+    with xp.planned_for(multiprocessors=1):
+        mean_variance_normalization(xp.asarray(x), axes=(0, 2), out=out.array)
+    expected, bound = normalization_reference(x, (0, 2))
+    assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
+def test_columns_of_panels_keep_what_is_not_finite(xp):
+    x = random(np.random.default_rng(82), (41, 100, 3), np.dtype(np.float32))
+    x[0, 0, 0], x[40, 50, 1] = np.inf, np.nan
+    with xp.planned_for(multiprocessors=1), np.errstate(invalid="ignore"):
+        y = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=1))
+    assert np.isnan(y[0, :, 0]).all()
+    assert np.isnan(y[40, :, 1]).all()
+    expected, bound = normalization_reference(x[1:40], (1,))
+    assert_close(y[1:40], expected, rounded(expected, bound, np.dtype(np.float32)))
+
+
+def test_groups_of_panels_keep_what_is_not_finite(xp):
+    x = random(np.random.default_rng(80), (901, 3, 5), np.dtype(np.float32))
+    x[0, 0, 0], x[450, 1, 2] = np.inf, np.nan
+    with xp.planned_for(multiprocessors=1), np.errstate(invalid="ignore"):
+        y = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=(0, 2)))
+    assert np.isnan(y[:, :2]).all()
+    expected, bound = normalization_reference(x[:, 2:], (0, 2))
+    assert_close(y[:, 2:], expected, rounded(expected, bound, np.dtype(np.float32)))
+
+
+def test_panels_of_all_groups_in_place_with_an_activation(xp):
+    x = random(np.random.default_rng(81), (701, 3, 7), np.dtype(np.float32))
+    array, padded = xp.asarray(x), place(xp, x, "padded lines")
+    with xp.planned_for(multiprocessors=1):
+        assert mean_variance_normalization(array, axes=(0, 2), activation="tanh", out=array) is array
+        of_padded = mean_variance_normalization(padded, axes=(0, 2), activation="tanh")
+    assert_same_bits(xp.to_numpy(array), xp.to_numpy(of_padded))

@@ -1,0 +1,86 @@
+"""Plans of normalization, without a GPU: which kernels are launched for which groups."""
+
+from __future__ import annotations
+
+import pytest
+from plans import F32, kernels, layout
+
+from cudml.plan import make_plan
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.spec import Moments, Normalization
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [
+        ((100, 64), (1,), ["normalize_short_lines"]),
+        ((100, 16384), (1,), ["normalize_lines"]),
+        ((10, 16384), (1,), ["normalize_clustered_lines"]),
+        ((100, 20_000), (1,), ["normalize_clustered_lines"]),
+        ((1000, 20_000), (1,), ["normalize_stream"]),
+        ((1, 2**28), (1,), ["sum_lines", "apply_lines"]),
+        ((512, 100), (0,), ["normalize_columns"]),
+        ((4096, 100), (0,), ["normalize_clusters"]),
+        ((4096, 65536), (0,), ["normalize_strips"]),
+        ((40_000, 128), (0,), ["normalize_strips"]),
+        ((8200, 64), (0,), ["sum_columns", "apply_columns"]),  # stays in the cache
+        ((4096, 20), (0,), ["normalize_clusters"]),
+        ((4096, 9), (0,), ["sum_columns", "apply_columns"]),
+        ((2**20, 256), (0,), ["sum_columns", "apply_columns"]),
+        ((8, 40, 20, 20), (0, 2, 3), ["normalize_lines"]),
+        ((32, 1024, 7, 7), (0, 2, 3), ["normalize_lines"]),
+        ((64, 2048, 7, 7), (0, 2, 3), ["normalize_bundles"]),
+        ((64, 2047, 7, 7), (0, 2, 3), ["normalize_lines"]),
+        ((256, 1024, 7, 7), (0, 2, 3), ["normalize_bundles"]),
+        ((3252, 512, 2, 2), (0, 2, 3), ["normalize_bundles"]),
+        ((256, 512, 2, 2), (0, 2, 3), ["normalize_lines"]),
+        ((1024, 512, 4, 2), (0, 2, 3), ["normalize_lines"]),
+        ((20_000, 256, 2, 2), (0, 2, 3), ["normalize_shared_bundles"]),
+        ((1024, 2048, 7, 7), (0, 2, 3), ["normalize_shared_bundles"]),
+        ((40_000, 2048, 7, 7), (0, 2, 3), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((1, 512, 512, 32, 4), (1, 2, 4), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((1, 512, 512, 32, 8), (1, 2, 4), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((2, 256, 256, 32, 16), (1, 2, 4), ["normalize_stream"]),
+        ((1, 512, 512, 2, 64), (1, 2, 4), ["sum_lines", "apply_lines"]),
+        ((59_054, 2, 10, 2), (0, 2, 3), ["sum_bundle_tiles", "apply_bundle_tiles"]),
+        ((59_054, 2, 19, 7), (0, 2, 3), ["sum_lines", "apply_lines"]),
+        ((64, 7, 7, 2048), (0, 1, 2), ["normalize_bundles"]),
+        ((64, 7, 7, 4096), (0, 1, 2), ["normalize_strips"]),
+        ((8, 20, 20, 40), (0, 1, 2), ["normalize_clusters"]),
+        ((64, 256, 128, 128), (0, 2, 3), ["normalize_stream"]),
+        ((64, 256, 128, 128), (0, 2), ["normalize_strips"]),
+        ((5, 3), (), ["normalize_columns"]),
+        ((0, 7), (1,), []),
+        ((7, 0), (1,), []),
+    ],
+)
+def test_kernels_of_a_normalization(shape, axes, expected):
+    assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [
+        ((65536, 4096), (1,), ["normalize_strips"]),
+        ((65538, 4096), (1,), ["normalize_held"]),
+        ((2**20, 256), (1,), ["normalize_held"]),
+        ((65536, 4096), (0,), ["normalize_strips"]),
+        ((65535, 4096), (0,), ["sum_lines", "apply_turned"]),
+        ((4096, 512), (0,), ["normalize_lines", "apply_turned"]),
+        ((4096, 8), (0,), ["normalize_lines"]),
+        ((100, 100), (0,), ["normalize_short_lines"]),
+    ],
+)
+def test_kernels_of_a_normalization_of_transposed_input(shape, axes, expected):
+    source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)
+    plan = make_plan(Normalization(axes), {"input": source, "output": layout(shape)})
+    assert kernels(plan) == expected
+
+
+def test_the_moments_of_nothing_are_still_written():
+    moments = {"mean": layout((7, 1)), "variance": layout((7, 1))}
+    assert kernels(make_plan(Moments((1,)), {"input": layout((7, 0)), **moments})) == ["normalize_short_lines"]
+    assert (
+        kernels(make_plan(Moments((1,)), {"input": layout((0, 7)), "mean": layout((0, 1)), "variance": layout((0, 1))}))
+        == []
+    )

@@ -1,0 +1,309 @@
+"""Plans of normalization, without a GPU: groups that lie side by side, and strips of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from plans import F32, constants, kernels, layout
+
+from cudml.plan import make_plan
+from cudml.plan.device import H200
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.spec import Moments, Normalization
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "apart"),
+    [((4096, 65536), (0,), "1"), ((65536, 4096), (0,), "0"), ((64, 256, 128, 128), (0, 2), "0")],
+    ids=["8 teams", "one team", "two strips in a row"],
+)
+def test_teams_work_on_strips_that_lie_apart_where_a_row_has_one_for_each(shape, axes, apart):
+    plan = make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})
+    assert constants(plan)["TEAMS_APART"] == apart
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size", "expected"),
+    [
+        ("padded by 32", 4, {"SHIFTED": "0", "AMONG": "1", "COPY_BYTES": "16", "LOADERS": "2"}),
+        ("padded by 64", 4, {"SHIFTED": "0", "AMONG": "0", "COPY_BYTES": "16", "LOADERS": "2"}),
+        ("padded by 1", 4, {"SHIFTED": "1", "ROW_SHIFT": "4", "AMONG": "0", "LOADERS": "2"}),
+        ("padded by 3", 8, {"SHIFTED": "1", "ROW_SHIFT": "8", "AMONG": "0", "LOADERS": "2"}),
+        ("every second", 4, {"SHIFTED": "0", "AMONG": "0", "COPY_BYTES": "4", "LOADERS": "8"}),
+    ],
+)
+def test_strips_are_copied_as_their_rows_lie(pattern, size, expected):
+    rows, columns, dtype = 4096, 65536, np.dtype(f"f{size}")
+    inner = 2 * size if pattern == "every second" else size
+    padding = 0 if pattern == "every second" else int(pattern.split()[-1])
+    source = ArrayLayout((rows, columns), ((columns + padding) * inner, inner), dtype, 16)
+    output = ArrayLayout((rows, columns), (columns * size, size), dtype, 16)
+    plan = make_plan(Normalization((0,)), {"input": source, "output": output})
+    assert kernels(plan) == ["normalize_strips"]
+    assert {name: value for name, value in dict(plan.constants).items() if name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "turned", "capability", "held"),
+    [
+        ((65536, 4096), "float32", False, (9, 0), 5),
+        ((65536, 4096), "float32", True, (9, 0), 5),
+        ((65536, 4096), "float32", False, (10, 0), 1),
+        ((65536, 4096), "float16", False, (9, 0), 1),
+        ((4096, 65536), "float32", False, (9, 0), 2),
+        ((4096, 65536), "float32", False, (10, 0), 2),
+        ((4096, 65536), "float32", True, (9, 0), 1),
+        ((4096, 65536), "float16", False, (9, 0), 1),
+    ],
+    ids=[
+        "large pieces",
+        "turned",
+        "no registers shared",
+        "halves",
+        "rows",
+        "rows with their registers",
+        "short lines",
+        "rows of halves",
+    ],
+)
+def test_units_are_held_where_registers_are_enough_for_that(shape, dtype, turned, capability, held):
+    size = np.dtype(dtype).itemsize
+    strides = (size, size * shape[0]) if turned else (size * shape[1], size)
+    source = ArrayLayout(shape, strides, np.dtype(dtype), 16)
+    device = H200._replace(compute_capability=capability)
+    plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape, dtype)}, device)
+    assert kernels(plan) == ["normalize_strips"]
+    assert int(constants(plan)["HELD"]) == held
+    assert (int(constants(plan)["NORMALIZER_REGISTERS"]) > 0) == (held == 5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("rows", "multiprocessors"),
+    [(1100, 10), (2000, 10), (3000, 24), (6000, 40), (4096, 132), (6000, 132), (20_000, 132), (65536, 132)],
+)
+def test_every_column_of_a_strip_is_folded_by_one_warp(rows, multiprocessors, dtype):
+    arrays = {"input": layout((rows, 8192), dtype), "output": layout((rows, 8192), dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H200._replace(multiprocessors=multiprocessors))
+    assert kernels(plan) == ["normalize_strips"]
+    columns, piece, steps, folded, of_lane = (
+        int(constants(plan)[name]) for name in ("COLUMNS", "PIECE", "STEPS", "FOLDED_COLUMNS", "FOLDED_PIECES")
+    )
+    pieces = math.ceil(rows / (piece * steps))
+    assert folded <= 32
+    assert pieces * folded >= columns
+    assert 32 // folded * of_lane >= pieces
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "sets"),
+    [((4096, 65536), 1, 1), ((4096, 65536), 2, 2), ((100_000, 48), 2, 1)],
+    ids=["rows", "elements", "elements of narrow strips"],
+)
+def test_adders_take_turns_where_elements_are_copied_one_by_one(shape, step, sets):
+    source = ArrayLayout(shape, (4 * step * shape[1], 4 * step), F32, 16)
+    plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape)})
+    assert kernels(plan) == ["normalize_strips"]
+    assert int(constants(plan)["ADDER_SETS"]) == sets
+
+
+def test_a_block_is_no_cluster():
+    array, device = layout((543, 32), "float16"), H200._replace(multiprocessors=1)
+    assert kernels(make_plan(Normalization((0,)), {"input": array, "output": array}, device)) != ["normalize_clusters"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "length", "vector"),
+    [
+        ((4, 100_000), "float32", 0, 1),  # whole chunks
+        ((4, 100_000), "float16", 4, 2),
+        ((3, 100_000), "float32", 3, 1),
+        ((7, 100_000), "float16", 7, 2),
+        ((32, 100_000), "float32", 0, 1),
+        ((33, 100_000), "float32", 0, 4),
+    ],
+)
+def test_moments_of_short_columns_have_many_threads(shape, dtype, length, vector):
+    moments = {name: layout((1, shape[1]), dtype) for name in ("mean", "variance")}
+    found = constants(make_plan(Moments((0,)), {"input": layout(shape, dtype), **moments}))
+    assert (found["LENGTH"], found["VECTOR"]) == (str(length), str(vector))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "columns"),
+    [
+        ((6405, 4024), "float32", 64),
+        ((6405, 4023), "float32", 128),  # strips share sectors
+        ((6405, 4020), "float32", 64),  # rows are whole vectors
+        ((8000, 4002), "float16", 128),
+        ((6405, 4023), "float64", 32),
+        ((20_000, 2047), "float32", 64),  # blocks would have two pieces of a wide strip
+        ((20_000, 257), "float32", 64),  # a wide strip would have a column
+        ((65_536, 1001), "float32", None),  # two pieces of the only team are more than a ring
+        ((50_000, 501), "float32", None),  # blocks have two pieces
+    ],
+)
+def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    if columns is None:
+        assert kernels(plan) == ["sum_columns", "apply_columns"]
+    else:
+        assert (kernels(plan), constants(plan)["COLUMNS"]) == (["normalize_strips"], str(columns))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((320, 216_611), "float32", {"ACROSS": "32", "SPANS": "16"}),  # rows begin amid sectors
+        ((320, 216_608), "float32", {"VECTOR": "2", "ACROSS": "8", "SPANS": "32"}),
+        ((16, 32_768), "float16", {"VECTOR": "2", "ACROSS": "64", "SPANS": "2", "SPAN": "1"}),
+        ((16, 2**20), "float16", {"VECTOR": "4", "OPERANDS_EARLY": "1"}),  # much
+        ((256, 2**18), "float16", {"VECTOR": "8", "OPERANDS_EARLY": "0"}),
+        ((250, 2**18), "float16", {"VECTOR": "4", "OPERANDS_EARLY": "1"}),
+        ((1, 2**22), "float16", {"VECTOR": "8"}),
+        ((256, 256), "float32", {"VECTOR": "2", "SPAN": "2"}),
+        ((256, 65_536), "float32", {"VECTOR": "2", "SPAN": "4"}),
+        ((5_592_405, 3), "float16", {"SPAN": "4", "VECTOR": "1"}),
+        ((11_184_810, 3), "float32", {"SPAN": "8", "VECTOR": "1"}),
+        ((16_777_216, 2), "float16", {"SPAN": "4", "VECTOR": "2"}),
+        ((2048, 8), "float16", {"ROUNDS": "1", "HAS_OUTPUT": "1"}),
+    ],
+)
+def test_threads_have_as_much_of_columns_as_fits_them(shape, dtype, expected):
+    found = constants(make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)}))
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "launches"),
+    [((2048, 8), "float16", 1), ((4096, 8), "float16", 2), ((8000, 2), "float32", 2), ((8000, 64), "float32", 1)],
+)
+def test_no_block_has_many_rows_alone(shape, dtype, launches):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert len(kernels(plan)) == launches
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "blocks"),
+    [
+        ((20_000, 2048), "float32", 132),  # 32 strips of 79 pieces
+        ((20_000, 4000), "float32", 132),  # 63 strips: a team would have 79 blocks
+        ((20_000, 8320), "float32", 120),  # 130 strips, of which three teams of 40 blocks have one each
+        ((4096, 4096), "float32", 128),  # 64 strips, of which eight teams of 16 blocks have one each
+        ((25_088, 1024), "float16", 132),
+        ((80_000, 64), "float16", 132),  # one strip
+    ],
+)
+def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert [(launch.kernel, launch.grid) for launch in plan.launches] == [("normalize_strips", blocks)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "strip_bytes", "piece_bytes"),
+    [
+        ((65_536, 4096), "float32", 256, 131_072),
+        ((50_176, 512), "float32", 256, 131_072),  # of 65536 bytes they would be more pieces than blocks
+        ((50_176, 256), "float16", 128, 65_536),
+        ((80_000, 256), "float32", 128, 131_072),  # no ring holds wide strips
+        ((80_000, 256), "float16", 128, 65_536),  # three blocks of five have large pieces
+        ((120_000, 256), "float16", 128, 131_072),
+        ((41_195, 64), "float64", 256, 65_536),  # two strips, which leave blocks idle
+        ((200_704, 256), "float16", 128, 65_536),  # whole rings
+    ],
+)
+def test_strips_are_wide_if_no_block_has_two_pieces(shape, dtype, strip_bytes, piece_bytes):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert kernels(plan) == ["normalize_strips"]
+    found, size = constants(plan), np.dtype(dtype).itemsize
+    assert int(found["COLUMNS"]) * size == strip_bytes
+    assert int(found["PIECE"]) * int(found["STEPS"]) * strip_bytes == piece_bytes
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((74_229, 96), "float32"),  # three narrow strips, which leave blocks idle
+        ((150_000, 256), "float32"),
+        ((140_000, 256), "float16"),
+        ((211_000, 256), "float16"),
+        ((80_000, 1001), "float32"),  # rows begin anywhere
+    ],
+)
+def test_strips_that_are_faster_in_two_steps(shape, dtype):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert kernels(plan) == ["sum_columns", "apply_columns"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "cache_bytes", "launches"),
+    [
+        ((20_000, 128), "float32", 50 << 20, 2),
+        ((20_000, 128), "float32", 20 << 20, 1),
+        ((40_000, 128), "float32", 50 << 20, 1),
+        ((20_000, 128), "float16", 50 << 20, 2),
+        ((20_000, 128), "float16", 20 << 20, 1),
+        ((40_000, 128), "float16", 50 << 20, 1),  # of as many bytes as the first
+        ((20_000, 129), "float32", 50 << 20, 2),
+        ((20_000, 129), "float32", 0, 1),
+    ],
+)
+def test_columns_that_stay_in_the_cache_take_two_steps(shape, dtype, cache_bytes, launches):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H200._replace(cache_bytes=cache_bytes))
+    assert len(kernels(plan)) == launches
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "across", "rounds", "stages"),
+    [
+        ((64 * 112 * 112, 64), "float16", 8, 4, 2),
+        ((64 * 112 * 112, 64), "float32", 8, 8, 0),  # floats wait in registers
+        ((64 * 112 * 112, 24), "float16", 4, 4, 0),  # narrow rows, which warps move; all blocks run at once
+        ((98_304, 64), "float32", 8, 4, 0),
+        ((49_152, 64), "float32", 8, 2, 0),
+        ((200_000, 331), "float16", 64, 8, 0),  # columns that vectors do not move: half a span of each
+        ((64 * 75 * 75, 144), "float16", 4, 4, 0),  # narrow strips
+        ((1_000_000, 256), "float32", 16, 32, 0),  # wide ones, as blocks load so often
+        ((1_000_000, 256), "float64", 16, 32, 0),
+        ((1_000_000, 257), "float32", 32, 32, 0),
+    ],
+)
+def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, across, rounds, stages):
+    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    added, applied = plan.parts
+    found = constants(added)
+    assert (found["ACROSS"], found["ROUNDS"], found["STAGES"]) == (str(across), str(rounds), str(stages))
+    threads = 256 if stages else 128
+    assert (added.launches[0].block, applied.launches[0].block) == (threads, 128)
+    assert added.launches[0].shared_bytes == stages * threads * 128
+    assert constants(applied)["ROUNDS"] == "1"
+    assert applied.scratch_bytes == applied.workspace_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "device", "stages"),
+    [
+        ((4096, 65536), "float16", H200, 2),  # whole columns, which nobody shares
+        ((65536, 8192), "float16", H200, 2),
+        ((65536, 8192), "float16", H200._replace(compute_capability=(7, 5)), 0),
+        ((65536, 8192), "float32", H200, 0),
+        ((1000, 8192), "float16", H200, 0),  # loaded at once
+    ],
+)
+def test_moments_of_columns_of_halves_are_copied(shape, dtype, device, stages):
+    moments = {name: layout((1, shape[1]), dtype) for name in ("mean", "variance")}
+    plan = make_plan(Moments((0,)), {"input": layout(shape, dtype), **moments}, device)
+    assert (constants(plan)["STAGES"], plan.launches[0].shared_bytes) == (
+        str(stages),
+        stages * plan.launches[0].block * 128,
+    )
+
+
+def test_bytes_whose_rows_take_much_more_as_doubles_are_no_narrow_rows():
+    source, output = layout((6497, 8), "uint8"), layout((6497, 8), "float64")
+    arrays = {"input": source, "output": output}
+    plan = make_plan(Normalization((0,)), arrays, H200._replace(compute_capability=(8, 0)))
+    assert (constants(plan)["INPUT_ROW"], constants(plan)["OUTPUT_ROW"]) == ("8", "0")

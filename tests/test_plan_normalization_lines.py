@@ -1,0 +1,382 @@
+"""Plans of normalization, without a GPU: groups whose elements lie side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plans import constants, kernels, layout
+
+from cudml.plan import make_plan
+from cudml.plan.activation import Activation
+from cudml.plan.device import H200
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.spec import Moments, Normalization, Scan
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "has_output", "expected"),  # warps, rows, whether most rows lie in one run
+    [
+        ("float16", (64, 3, 1001, 1001), True, ("8", "8", "1")),
+        ("float16", (64, 3, 1001, 1001), False, ("16", "8", "1")),
+        ("float16", (64, 3, 1002, 1002), True, ("8", "8", "1")),
+        ("float16", (64, 3, 1000, 1000), True, ("16", "8", "0")),  # aligned
+        ("float16", (512, 3, 223, 223), True, ("8", "4", "1")),
+        ("float32", (2048, 4, 101, 101), True, ("8", "8", "1")),
+        ("float32", (100_000, 16, 23, 23), True, ("8", "4", "0")),
+        ("float64", (512, 3, 223, 223), True, ("8", "4", "0")),
+    ],
+)
+def test_tiles_of_groups_of_runs(dtype, shape, has_output, expected):
+    source = layout(shape, dtype)
+    moments = {name: layout((1, shape[1], 1, 1), dtype) for name in ("mean", "variance")}
+    spec = Normalization((0, 2, 3)) if has_output else Moments((0, 2, 3))
+    found = constants(make_plan(spec, {"input": source, **({"output": source} if has_output else moments)}))
+    assert (found["WARPS"], found["ROWS"], found["LONG_RUNS"]) == expected
+
+
+def test_runs_of_another_size_in_the_output_are_not_moved_in_pieces():
+    shape = (64, 3, 1001, 1001)
+    arrays = {"input": layout(shape, "float16"), "output": layout(shape, "float32")}
+    assert constants(make_plan(Normalization((0, 2, 3)), arrays))["LONG_RUNS"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("groups", "length", "warps", "rounds", "tiles"),
+    [
+        (100, 17_262, 4, 1, 5),  # 84 % of five, where two larger ones would be half empty
+        (100, 33_000, 8, 1, 5),
+        (100, 40_000, 16, 1, 3),  # 81 % of three
+        (4096, 17_262, 9, 2, 1),
+        (4096, 40_000, 10, 4, 1),
+        (4096, 65_536, 16, 1, 4),
+        (4096, 262_144, 16, 1, 16),
+    ],
+)
+def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tiles):
+    moments = {name: layout((groups, 1)) for name in ("mean", "variance")}
+    plan = make_plan(Moments((1,)), {"input": layout((groups, length)), **moments})
+    assert (plan.launches[0].grid, plan.launches[0].block) == (groups * tiles, 32 * warps)
+    threads = 1024 if rounds > 1 else 1344  # with 64 registers, and with 48
+    assert constants(plan)["ROUNDS"] == str(rounds)
+    assert constants(plan)["RESIDENT"] == str(threads // (32 * warps))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((131_072, 438), "float32", ("normalize_lines", "4", "24")),  # 80 registers, and one warp
+        ((131_072, 437), "float32", ("normalize_lines", "4", "32")),
+        ((131_072, 440), "float32", ("normalize_short_lines", "4", "12")),
+        ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
+        ((32_768, 10_032), "float32", ("normalize_lines", "8", "3")),
+        ((52, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
+        ((32_768, 3001), "float16", ("normalize_lines", "4", "8")),
+    ],
+)
+def test_rows_that_begin_anywhere_have_registers_for_their_scale(shape, dtype, expected):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": layout(shape[1:], dtype)}
+    arrays["bias"] = arrays["scale"]
+    plan = make_plan(Normalization((1,)), arrays)
+    found = constants(plan)
+    assert (plan.launches[0].kernel, found["ROWS"], found["RESIDENT"]) == expected
+
+
+def _per_channel(shape: tuple[int, ...], dtype: str) -> ArrayLayout:
+    size = np.dtype(dtype).itemsize
+    return ArrayLayout(shape, (0, size, *(0 for _ in shape[2:])), np.dtype(dtype), 16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kind"),
+    [
+        ((64, 96, 112, 112), "float32", 4),  # chunks
+        ((64, 96, 111, 111), "float32", 5),  # runs
+        ((64, 512, 14, 14), "float16", 5),
+        ((64, 512, 14, 14), "float32", 4),
+        ((64, 512, 7, 1), "float16", 1),  # a chunk may have three of so short ones
+        ((64, 512, 1, 8), "float16", 4),
+        ((64, 512, 1, 3), "float32", 1),
+    ],
+)
+def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
+    source = layout(shape, dtype)
+    arrays = {"input": source, "output": source, "scale": _per_channel(shape, dtype)}
+    found = constants(make_plan(Normalization((1, 2, 3)), arrays))
+    assert found["HAS_SCALE"] == str(kind)
+    assert (found["INPUT_PACKED"], found["OUTPUT_PACKED"]) == ("1", "1")  # whatever axes the scale has
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "warps", "rows"),
+    [
+        ("float16", (52_428, 1280), 1, 8),
+        ("float16", (37_449, 1792), 2, 4),
+        ("float16", (24_576, 1536), 3, 2),
+        ("float16", (8192, 1024), 2, 2),
+        ("float16", (1024, 1024), 4, 1),  # few
+        ("float16", (2048, 1280), 3, 2),
+        ("float16", (13_107, 5120), 5, 4),
+        ("float16", (9362, 7168), 4, 8),
+        ("float16", (7281, 9216), 9, 4),
+        ("float16", (56_252, 1193), 3, 2),
+        ("float16", (16_380, 4097), 9, 2),
+        ("float16", (8191, 8193), 9, 4),
+        ("float16", (4095, 16_385), 9, 8),
+        ("int16", (8191, 8193), 5, 8),  # computed in double
+        ("int16", (13_107, 5120), 3, 8),
+        ("int32", (4681, 7168), 14, 4),
+        ("float32", (100_764, 333), 1, 4),
+        ("float32", (2048, 320), 1, 4),  # few: a short group
+        ("float32", (4681, 7168), 7, 8),
+        ("float32", (65_536, 4096), 8, 4),
+        ("float32", (3727, 9001), 9, 8),
+        ("float32", (2236, 15_001), 8, 16),
+        ("float32", (2236, 15_000), 15, 8),
+        ("float64", (8000, 3000), 12, 4),
+        ("float64", (8000, 3001), 6, 8),
+        ("float64", (8000, 4096), 8, 8),
+        ("float64", (3000, 8000), 8, 16),
+    ],
+)
+def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows):
+    array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
+    arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
+    found = constants(make_plan(Normalization((1,)), arrays))
+    assert (found["WARPS"], found["ROWS"]) == (str(warps), str(rows))
+
+
+@pytest.mark.parametrize(
+    ("shape", "warps", "rows", "resident"),
+    [
+        ((70_257, 1281), 3, 2, 10),
+        ((39_045, 2305), 3, 4, 10),
+        ((14_646, 6145), 7, 4, 6),  # 48 registers
+        ((14_643, 6146), 7, 4, 5),  # 56, and stored by words
+        ((2999, 20_001), 10, 8, 3),
+    ],
+)
+def test_warps_hold_more_rows_of_halves_without_a_scale(shape, warps, rows, resident):
+    array = layout(shape, "float16")
+    found = constants(make_plan(Normalization((1,)), {"input": array, "output": array}))
+    assert (found["WARPS"], found["ROWS"], found["RESIDENT"]) == (str(warps), str(rows), str(resident))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "resident"),
+    [
+        ("float16", (6760, 13_313), 2),  # 56 registers
+        ("float16", (52_428, 1280), 24),  # 80
+        ("float16", (13_107, 5120), 8),  # 48
+        ("float16", (14_646, 6145), 3),
+        ("float16", (16_380, 4097), 4),
+        ("float16", (9362, 7168), 6),
+        ("float32", (4681, 7168), 3),
+        ("float32", (2236, 15_001), 2),  # 128
+    ],
+)
+def test_blocks_that_share_a_multiprocessor_leave_registers(dtype, shape, resident):
+    array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
+    arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
+    assert constants(make_plan(Normalization((1,)), arrays))["RESIDENT"] == str(resident)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "dtype", "splits"),
+    [
+        (Normalization((1,)), (100, 1000), "float32", "1"),
+        (Normalization((1,)), (100, 1001), "float16", "1"),
+        (Normalization((1,)), (100, 200), "float32", "0"),  # of one warp
+        (Normalization((1,), activation=Activation("gelu", ())), (100, 1001), "float32", "0"),
+        (Normalization((0, 2)), (100, 3, 11), "float32", "0"),
+        (Moments((1,)), (100, 1000), "float32", "0"),
+        (Moments((1,)), (100, 1001), "float32", "1"),
+        (Moments((1,)), (3, 1_000_000), "float32", "0"),
+        (Moments((1,)), (3, 1_000_001), "float32", "1"),
+    ],
+)
+def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
+    of_groups = layout((shape[0], 1), dtype)
+    rest = {"mean": of_groups, "variance": of_groups} if isinstance(spec, Moments) else {"output": layout(shape, dtype)}
+    assert constants(make_plan(spec, {"input": layout(shape, dtype), **rest}))["SPLITS"] == splits
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "grain"),
+    [
+        ((8192, 512, 14, 14), "float16", 4),
+        ((8192, 512, 14, 13), "float16", 1),  # which would be two
+        ((8192, 512, 13, 13), "float16", 1),
+        ((8192, 512, 7, 14), "float32", 2),
+        ((64, 40, 14, 14), "float16", 4),  # in lines
+    ],
+)
+def test_runs_are_moved_by_the_grain(shape, dtype, grain):
+    array = layout(shape, dtype)
+    found = constants(make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}))
+    assert (found["INPUT_GRAIN"], found["OUTPUT_GRAIN"]) == (str(grain), str(grain))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "pieces"),
+    [
+        ((64, 64, 147, 147), "float16", "1"),
+        ((64, 96, 55, 55), "float16", "1"),
+        ((1280, 768, 17, 17), "float16", "1"),
+        ((1280, 1024, 15, 15), "float16", "0"),  # runs of 225, whose ends would take too long
+        ((64, 64, 150, 150), "float16", "0"),  # copied by grains
+        ((64, 64, 147, 147), "float32", "0"),
+    ],
+)
+def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert kernels(plan) == ["normalize_stream"]
+    assert (constants(plan)["IN_PIECES"], constants(plan)["OUTPUT_IN_RUNS"]) == (pieces, pieces)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "blocks", "rows", "resident", "early"),
+    [
+        ((8, 16_384), "float32", 8, 2, 4, True),
+        ((64, 16_384), "float32", 4, 4, 3, True),
+        ((32, 20_480), "float32", 5, 4, 3, True),
+        ((100, 20_480), "float32", 5, 4, 4, False),
+        ((32, 40_000), "float32", 5, 8, 2, True),
+        ((64, 40_000), "float32", 5, 8, 3, False),
+        ((60, 50_000), "float32", None, None, None, None),  # not all at once
+        ((132, 16_384), "float32", None, None, None, None),  # a block each is faster
+        ((1, 8192), "float32", None, None, None, None),
+        ((8, 12_288), "float16", 3, 2, 4, True),
+        ((64, 12_288), "float16", None, None, None, None),
+        ((32, 33_333), "float16", 5, 4, 2, True),  # begin anywhere
+        ((100, 33_333), "float16", 5, 4, 4, False),
+        ((32, 65_536 * 4 + 1), "float16", None, None, None, None),
+        ((1, 65_537), "float32", None, None, None, None),
+    ],
+)
+def test_clusters_share_few_long_groups(shape, dtype, blocks, rows, resident, early):
+    array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array, "scale": operand, "bias": operand})
+    if blocks is None:
+        assert kernels(plan) != ["normalize_clustered_lines"]
+        return
+    (launch,), found = plan.launches, constants(plan)
+    assert (launch.kernel, launch.cluster, launch.grid) == ("normalize_clustered_lines", blocks, blocks * shape[0])
+    assert (found["CLUSTER"], found["ROWS"], found["RESIDENT"]) == (str(blocks), str(rows), str(resident))
+    assert found["OPERANDS_EARLY"] == str(int(early))
+
+
+def test_clusters_load_wide_scales_late():
+    array, operand = layout((8, 49_152), "float16"), layout((1, 49_152), "float32")
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array, "scale": operand})
+    assert (kernels(plan), constants(plan)["OPERANDS_EARLY"]) == (["normalize_clustered_lines"], "0")
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [((1, 16_384), "normalize_lines"), ((8, 65_536), "normalize_clustered_lines"), ((64, 65_536), "sum_lines")],
+)
+def test_clusters_add_up_few_long_groups(shape, kernel):
+    moments = layout((shape[0], 1), "float32")
+    plan = make_plan(Moments((1,)), {"input": layout(shape, "float32"), "mean": moments, "variance": moments})
+    assert plan.launches[0].kernel == kernel
+
+
+def test_older_gpus_have_no_clusters():
+    array = layout((8, 20_000), "float32")
+    device = H200._replace(compute_capability=(8, 9))
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["sum_lines", "apply_lines"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "warps"),
+    [((4, 3, 224, 224), "float16", 4), ((64, 3, 224, 224), "float16", 8), ((64, 64, 512, 512), "float64", 16)],
+)
+def test_few_tiles_have_few_warps(shape, dtype, warps):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((1, 2, 3)), {"input": array, "output": array})
+    assert (plan.launches[0].kernel, int(constants(plan)["WARPS"])) == ("sum_lines", warps)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "registers"),
+    [
+        ((524_288, 69), "float16", 64),
+        ((524_288, 64), "float16", 64),
+        ((136_920, 440), "float16", 48),  # aligned, two rows
+        ((1_000_000, 33), "float32", 48),
+        ((20_000, 3001), "float16", 56),
+        ((4000, 14_001), "float16", 48),  # by 14 warps
+        ((30_000, 2050), "float16", 48),  # from words on
+    ],
+)
+def test_what_reads_halves_that_begin_anywhere_has_more_registers(shape, dtype, registers):
+    moments = layout((shape[0], 1), dtype)
+    plan = make_plan(Moments((1,)), {"input": layout(shape, dtype), "mean": moments, "variance": moments})
+    [launch] = plan.launches
+    threads = int(constants(plan)["RESIDENT"]) * launch.block
+    assert 65536 // threads // 8 * 8 == registers
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "block", "spans"),
+    [
+        ((32, 1_864_071), "float64", 512, 2),
+        ((16, 6_000_001), "float16", 512, 1),
+        ((32, 3_000_000), "float32", 128, 1),  # whole vectors
+        ((10, 600_001), "int8", 128, 1),  # few bytes
+        ((2, 18_295_956), "float16", 128, 1),  # few steps
+    ],
+)
+def test_large_rows_that_begin_anywhere_have_large_blocks(shape, dtype, block, spans):
+    array = layout(shape, dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
+    assert (plan.launches[0].kernel, plan.launches[0].block) == ("scan_short_columns", block)
+    assert int(constants(plan)["SPANS"]) == spans
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "stored_rows"),
+    [
+        ((3, 40, 255), (0, 2), "float16", "1"),  # too short runs
+        ((3, 40, 257), (0, 2), "float16", "1"),  # all rows of a warp
+        ((5, 40, 257), (0, 2), "float16", "2"),
+        ((16, 40, 257), (0, 2), "float16", "4"),
+        ((40, 20_001), (1,), "float16", "2"),  # two of 8
+        ((64, 192, 71, 71), (0, 2, 3), "float16", "4"),
+        ((100, 1_000_001), (1,), "float16", "4"),
+        ((100, 1_000_001), (1,), "float32", "1"),
+        ((100, 1_000_002), (1,), "float16", "1"),  # whose groups begin at words
+        ((64, 192, 72, 72), (0, 2, 3), "float16", "1"),
+    ],
+)
+def test_warps_store_rows_of_halves_together_that_begin_anywhere(shape, axes, dtype, stored_rows):
+    array = layout(shape, dtype)
+    found = constants(make_plan(Normalization(axes), {"input": array, "output": array}))
+    assert found["STORED_ROWS"] == stored_rows
+
+
+@pytest.mark.parametrize("run", [258, 260, 512, 20_001, 20_002])
+@pytest.mark.parametrize("groups", [3, 64])
+@pytest.mark.parametrize("dtypes", [("float64", "float16"), ("int64", "float16"), ("float32", "float16")], ids=str)
+def test_whole_chunks_are_stored_as_they_are(run, groups, dtypes):
+    source, target = (layout((groups, 3, run), dtype) for dtype in dtypes)
+    for part in make_plan(Normalization((0, 2)), {"input": source, "output": target}).parts:
+        found = dict(part.constants)
+        assert found["OUTPUT_PACKED"] == "0" or (found["OUTPUT_IN_RUNS"], found["STORED_ROWS"]) == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "in_runs"),
+    [
+        ((64, 2048, 7, 7), np.float32, "1"),
+        ((64, 2048, 7, 7), np.float16, "0"),
+        ((64, 2048, 1, 3), np.float32, "0"),  # shorter than a chunk
+        ((1, 2048, 63, 63), np.float32, "0"),  # one run
+    ],
+)
+def test_moments_of_runs_are_loaded_by_chunks(shape, dtype, in_runs):
+    moments = {name: layout((1, shape[1], 1, 1), dtype=dtype) for name in ("mean", "variance")}
+    plan = make_plan(Moments((0, 2, 3)), {"input": layout(shape, dtype=dtype), **moments})
+    assert constants(plan)["IN_RUNS"] == in_runs

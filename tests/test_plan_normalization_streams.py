@@ -1,0 +1,226 @@
+"""Plans of normalization, without a GPU: groups that the blocks of a GPU hold together, or stream."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from plans import F32, constants, kernels, layout
+
+from cudml.plan import make_plan
+from cudml.plan.device import H200
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.plan import Struct
+from cudml.plan.spec import Normalization
+
+
+@pytest.mark.parametrize(("shape", "cluster"), [((2**20, 256), 1), ((65538, 4096), 8), ((32770, 8192), 16)])
+def test_tiles_of_a_transposed_group_are_a_cluster(shape, cluster):
+    """Each begins with a ticket: those for which there is no room at first find no work, and nobody waits for them."""
+    source = ArrayLayout(shape, (4, 4 * shape[0]), F32, 16)
+    [launch] = make_plan(Normalization((1,)), {"input": source, "output": layout(shape)}).launches
+    assert (launch.cluster, launch.grid % cluster, launch.cooperative) == (cluster, 0, False)
+    assert launch.grid * launch.shared_bytes <= H200.multiprocessors * H200.shared_bytes_per_multiprocessor
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((64, 2**22), (1,)),
+        ((64, 256, 128, 128), (0, 2, 3)),
+        ((4096, 65536), (0,)),
+        ((4096, 131072), (1,)),
+        ((100, 70 * 4096), (1,)),
+        ((90, 140 * 4096 - 8), (1,)),
+        ((3, 5 * 10**6), (1,)),
+        ((20_000, 2048), (0,)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_blocks_that_wait_for_each_other_hold_a_bundle_together(shape, axes, dtype):
+    """Of a bundle each block has what its ring holds, and no slot comes round before all have read what it had."""
+    shape = (*shape[:-1], shape[-1] // (2 if dtype == "float64" else 1))
+    plan = make_plan(Normalization(axes), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    [launch], stages, held = plan.launches, int(constants(plan)["STAGES"]), int(constants(plan)["HELD"])
+    bundles, pieces, room, slots, _, _ = next(a.values for a in reversed(launch.arguments) if isinstance(a, Struct))
+    piece = int(constants(plan)["PIECE"])
+    turns = 2 * math.ceil((stages + held) / piece) + 1
+    assert held <= piece
+    assert pieces <= room < pieces + int(constants(plan).get("FOLDED", "1"))
+    assert launch.cooperative
+    assert launch.grid <= H200.multiprocessors
+    assert piece * math.ceil(pieces / launch.grid) <= stages
+    if pieces > launch.grid:
+        assert slots >= min(bundles, turns * launch.grid / pieces + 2)
+    elif launch.grid % pieces:  # dealt to all blocks
+        assert slots == bundles
+    else:
+        teams = launch.grid // pieces
+        if int(constants(plan).get("DRAWN", "0")):  # slots of each team
+            assert teams > 1
+            assert slots >= turns
+        else:
+            assert slots == bundles or (slots % teams == 0 and slots >= turns * teams)
+    assert launch.shared_bytes <= H200.shared_bytes_per_block
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "piece", "folded", "folders"),
+    [
+        ((64, 2**22), (1,), "float32", 8, 128, 1),
+        ((64, 256, 128, 128), (0, 2, 3), "float32", 2, 128, 1),
+        ((64, 800, 52, 52), (1, 2, 3), "float32", 4, 256, 1),  # 133 pieces
+        ((64, 800, 52, 52), (1, 2, 3), "float16", 2, 256, 2),  # as many, which pass in half the time
+        ((650, 32, 32, 80), (0, 2, 3), "float32", 2, 256, 1),
+        ((32, 1_500_000), (1,), "float32", 2, 256, 2),
+        ((16, 300, 52, 52), (1, 2, 3), "float32", 1, 256, 2),  # so that five teams do not wait for the last groups
+        ((4096, 65536), (1,), "float32", 2, 16, 1),
+        ((4096, 16384 + 4), (1,), "float32", 1, 16, 2),
+    ],
+)
+def test_pieces_are_folded_as_fast_as_they_pass(shape, axes, dtype, piece, folded, folders):
+    plan = make_plan(Normalization(axes), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    assert tuple(int(constants(plan)[name]) for name in ("PIECE", "FOLDED", "FOLDERS")) == (piece, folded, folders)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernels_of_gpu"),
+    [
+        ((8, 192, 35, 35), "float16", {50: "sum_lines", 40: "sum_lines", 6: "normalize_stream"}),
+        ((64, 3, 224, 224), "float16", {50: "sum_lines", 40: "normalize_stream"}),
+        ((6, 4, 544, 736), "float16", {50: "normalize_stream"}),  # groups of 3 MB
+        ((4, 3, 224, 224), "float32", {50: "sum_lines"}),
+        ((8, 192, 35, 35), "float32", {50: "normalize_stream"}),
+        ((4, 3, 224, 224), "float64", {50: "sum_lines"}),
+    ],
+)
+def test_two_steps_read_what_the_cache_holds(shape, dtype, kernels_of_gpu):
+    array = layout(shape, dtype)
+    for megabytes, kernel in kernels_of_gpu.items():
+        device = H200._replace(cache_bytes=megabytes << 20)
+        plan = make_plan(Normalization((1, 2, 3)), {"input": array, "output": array}, device)
+        assert plan.launches[0].kernel == kernel, megabytes
+
+
+@pytest.mark.parametrize(("length", "steps"), [(6_000_000, 1), (6_500_000, 2)])
+def test_groups_that_would_be_folded_often_are_read_twice(length, steps):
+    array = layout((6, length), "float32")
+    assert len(make_plan(Normalization((1,)), {"input": array, "output": array}).launches) == steps
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernel", "rows"),
+    [
+        ((20, 1500, 17, 17), "float16", "normalize_lines", "4"),
+        ((12, 1000, 23, 23), "float32", "normalize_lines", "4"),
+        ((32, 300, 17, 17), "float32", "normalize_lines", "8"),  # few groups
+        ((100, 300, 15, 15), "float16", "normalize_stream", None),
+        ((256, 199, 10, 10), "float16", "normalize_lines", "8"),  # moved by the grain
+        ((7, 999, 61, 37), "float32", "normalize_lines", "8"),
+        ((7, 999, 61, 37), "float16", "normalize_lines", "4"),
+        ((14, 999, 61, 37), "float16", "normalize_stream", None),
+        ((13, 190, 81, 13), "float32", "normalize_lines", "8"),
+    ],
+)
+def test_many_rows_of_odd_runs_are_streamed(shape, dtype, kernel, rows):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert kernels(plan) == [kernel]
+    assert constants(plan).get("ROWS") == rows
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "resident"),
+    [
+        ((40, 400, 16, 16), "float32", 2),  # 80 registers
+        ((64, 256, 16, 16), "float32", 2),  # 64, so that two blocks fit
+        ((64, 132, 16, 16), "float32", 1),
+        ((64, 1000, 15, 15), "float32", 2),
+        ((128, 320, 16, 16), "float16", 2),
+    ],
+)
+def test_blocks_with_many_rows_of_runs_fit_a_multiprocessor(shape, dtype, resident):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], "8")
+    assert constants(plan)["RESIDENT"] == str(resident)
+
+
+def test_odd_runs_are_held_where_no_gpu_holds_a_stream():
+    array, device = layout((30, 700, 25, 25), "float16"), H200._replace(cooperative_launch=False)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["normalize_lines"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "pitch", "dtype", "gaps"),
+    [
+        ((64, 256, 128, 128), 129, "float32", 128),  # 31 gaps of 4 bytes
+        ((64, 256, 128, 128), 136, "float32", 992),
+        ((64, 256, 128, 128), 137, "float32", 0),  # more than a sixteenth would be copied for nothing
+        ((64, 256, 128, 128), 129, "float16", 128),
+        ((64, 256, 128, 120), 121, "float32", 0),  # units would begin within a run
+        ((64, 256, 24, 128), 129, "float32", 0),  # and end in another image
+        ((64, 256, 128, 128), 128, "float32", 0),
+    ],
+)
+def test_short_runs_are_copied_with_small_gaps(shape, pitch, dtype, gaps):
+    strides = tuple(int(np.prod((*shape[axis + 1 : 3], pitch))) for axis in range(3))
+    source = layout(shape, dtype, (*strides, 1), np.dtype(dtype).itemsize)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": layout(shape, dtype)})
+    assert kernels(plan) == ["normalize_stream"]
+    assert int(constants(plan)["GAPS"]) == gaps
+    assert int(constants(plan)["BULK"]) == (gaps > 0)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        H200._replace(cooperative_launch=False),
+        H200._replace(multiprocessors=1),
+        H200._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536),
+    ],
+)
+@pytest.mark.parametrize(("axes", "expected"), [((1,), "lines"), ((0,), "columns")])
+def test_groups_that_the_gpu_cannot_hold_together_are_read_twice(device, axes, expected):
+    plan = make_plan(Normalization(axes), {"input": layout((2048, 2**20)), "output": layout((2048, 2**20))}, device)
+    assert kernels(plan) == [f"{step}_{expected}" for step in ("sum", "apply")]
+
+
+@pytest.mark.parametrize(
+    ("shape", "scale", "dtype", "normalizers"),
+    [
+        ((64, 256, 128, 128), (1, 256, 1, 1), np.float16, "4"),
+        ((64, 256, 128, 128), None, np.float16, "4"),
+        ((64, 256, 128, 128), (1, 256, 1, 128), np.float16, "8"),  # a scale for each column
+        ((64, 256, 256, 64), (1, 256, 1, 1), np.float16, "8"),  # narrow strips
+        ((64, 256, 128, 128), (1, 256, 1, 128), np.float32, "4"),
+    ],
+)
+def test_halves_that_are_much_work_have_more_normalizers(shape, scale, dtype, normalizers):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    if scale:
+        strides = [0 if size == 1 else stride for size, stride in zip(scale, layout(scale).strides, strict=True)]
+        arrays["scale"] = layout(shape, strides=tuple(stride // 4 for stride in strides))
+    plan = make_plan(Normalization((0, 2)), arrays)
+    assert kernels(plan) == ["normalize_strips"]
+    assert constants(plan)["NORMALIZERS"] == normalizers
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "prefetched"),
+    [
+        ((1024, 64), (1,), "1"),
+        ((1024, 1024), (1,), "1"),
+        ((4096, 1024), (1,), "1"),
+        ((64, 256, 16, 16), (0, 2, 3), "0"),  # 8 rows in each warp
+        ((65536, 1024), (1,), "0"),  # more than is prefetched
+        ((1024, 1023), (1,), "0"),  # chunks are not packed
+    ],
+)
+def test_small_groups_are_prefetched_where_launches_begin_early(shape, axes, prefetched):
+    arrays = {"input": layout(shape), "output": layout(shape)}
+    assert constants(make_plan(Normalization(axes), arrays))["PREFETCHED"] == prefetched
+    older = make_plan(Normalization(axes), arrays, H200._replace(compute_capability=(8, 9)))
+    assert constants(older)["PREFETCHED"] == "0"

@@ -1,0 +1,567 @@
+"""Plans of scans: what is launched for which layout, without a GPU."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from plans import F32, constants, kernels, layout, scan
+
+from cudml.plan import make_plan
+from cudml.plan.device import H200, LANES
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.scan.work import cut
+from cudml.plan.spec import Normalization, Operation, Scan, SegmentedScan
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "expected"),
+    [
+        ((8192,), 0, ["scan_lines"]),
+        ((8193,), 0, ["scan_linked"]),
+        ((132 * 8192,), 0, ["scan_linked"]),
+        ((132 * 8192 + 1,), 0, ["scan_stream"]),
+        ((66, 8193), 1, ["scan_linked"]),
+        ((67, 8193), 1, ["scan_lines"]),
+        ((67, 16_384), 1, ["scan_lines"]),
+        ((67, 16_383), 1, ["scan_stream"]),
+        ((66, 16_385), 1, ["scan_stream"]),
+        ((300, 132), 1, ["scan_lines"]),
+        ((300, 100), 1, ["scan_flat_lines"]),
+        ((300, 36), 1, ["scan_flat_lines"]),
+        ((300, 64), 1, ["scan_short_lines"]),
+        ((300, 7), 1, ["scan_short_lines"]),
+        ((300, 35), 1, ["scan_shifted_lines"]),
+        ((300, 65), 1, ["scan_shifted_lines"]),
+        ((300, 129), 1, ["scan_lines"]),
+        ((32, 8000), 0, ["scan_short_columns"]),
+        ((128, 8000), 0, ["scan_short_columns"]),
+        ((129, 8000), 0, ["scan_columns"]),
+        ((8192, 51_000), 0, ["scan_whole_columns"]),
+        ((8193, 51_000), 0, ["scan_columns"]),
+        ((256, 1 << 20), 0, ["scan_columns_in_step"]),
+        ((257, 1 << 20), 0, ["scan_columns_in_step"]),
+        ((256, 200_000), 0, ["scan_whole_columns"]),
+        ((8192, 50_000), 0, ["scan_columns"]),
+        ((9000, 300), 0, ["scan_columns"]),
+        ((9000, 2), 0, ["scan_columns"]),
+        ((3, 50, 7), None, ["scan_lines"]),
+    ],
+)
+def test_kernels_of_a_scan(shape, axis, expected):
+    assert kernels(scan(shape, axis)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "most"),
+    [
+        ("float32", "float32", 128),
+        ("float64", "float64", 96),
+        ("complex64", "complex64", 96),
+        ("int32", "int32", 128),
+        ("float16", "float16", 80),
+        ("int16", "int16", 64),
+        ("int8", "int64", 64),
+        ("complex128", "complex128", 64),
+    ],
+)
+def test_a_block_holds_as_many_rows_as_its_registers_do(stored: str, value: str, most: int):
+    spec = Scan("sum", np.dtype(value), 1)
+
+    def kernel(rows: int) -> str:
+        chunk = cut(spec, layout((1, 1), stored), layout((1, 1), value)).chunk
+        shape = (300, rows * LANES * chunk)
+        return kernels(make_plan(spec, {"input": layout(shape, stored), "output": layout(shape, value)}))[0]
+
+    assert (kernel(most), kernel(most + 1)) == ("scan_lines", "scan_stream")
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
+@pytest.mark.parametrize("axis", [0, -1, None])
+def test_an_empty_scan_launches_nothing(shape, axis):
+    assert scan(shape, axis).launches == ()
+
+
+def test_an_empty_axis_still_gets_its_initial_value():
+    plan = make_plan(Scan("sum", F32, 1, initial=True), {"input": layout((5, 0)), "output": layout((5, 1))})
+    assert kernels(plan) == ["scan_lines"]
+
+
+@pytest.mark.parametrize("rows", range(1, 65))
+def test_warps_and_rows_cover_a_line(rows):
+    found = constants(scan((128 * rows,)))
+    warps, rows_of_each = int(found["WARPS"]), int(found["ROWS"])
+    assert rows <= warps * rows_of_each <= 1.5 * rows
+    assert warps <= 16
+    assert rows_of_each <= 4
+
+
+@pytest.mark.parametrize(("length", "lanes"), [(4, 1), (5, 2), (9, 3), (32, 8), (33, 9), (64, 16)])
+def test_short_lines_share_a_row(length, lanes):
+    plan = scan((1000, length))
+    assert constants(plan)["LINE_LANES"] == str(lanes)
+    assert plan.launches[0].grid * 4 * int(constants(plan)["ROWS"]) * (32 // lanes) >= 1000
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length", "lines"),
+    [
+        *(("float16", length, lines) for length, lines in [(3, 8), (4, 2), (5, 4), (7, 4), (8, 0)]),
+        *(("int8", length, lines) for length, lines in [(7, 8), (11, 4), (15, 4), (16, 0)]),
+        ("float32", 3, 0),
+    ],
+)
+def test_tiny_lines_fill_whole_words(dtype, length, lines):
+    array = layout((10_000, length), dtype)
+    plan = make_plan(Scan("sum", np.dtype(dtype), 1), {"input": array, "output": array})
+    assert (kernels(plan) == ["scan_tiny_lines"]) == (lines > 0)
+    if lines:
+        found = constants(plan)
+        assert int(found["LANE_LINES"]) == lines
+        assert plan.launches[0].grid * 4 * 32 * int(found["ROWS"]) * lines >= 10_000
+
+
+@pytest.mark.parametrize(
+    ("source", "shifted"),
+    [
+        (layout((3, 3001), "float16"), ("1", "1")),
+        (layout((3, 3000), "float16"), ("0", "0")),
+        (layout((3, 3001), "float16", strides=(-3001, 1)), ("0", "1")),
+        (layout((3, 3001), "float16", strides=(6002, 2)), ("0", "1")),
+        (layout((3, 3001), "float16", alignment=1), ("0", "1")),
+        (layout((3, 3000), "float16", alignment=2), ("1", "0")),
+    ],
+)
+def test_lines_at_any_address_are_moved_in_words(source, shifted):
+    plan = make_plan(Scan("sum", np.dtype("float16"), 1), {"input": source, "output": layout(source.shape, "float16")})
+    assert (constants(plan)["SHIFTED_IN"], constants(plan)["SHIFTED_OUT"]) == shifted
+
+
+def test_integers_stored_in_fewer_bytes_make_longer_chunks():
+    wide = layout((100, 50_000), "int64")
+    for stored, chunk in (("int8", 4), ("int16", 8), ("int32", 4), ("int64", 2)):
+        source = layout((100, 50_000), stored)
+        plan = make_plan(Scan("sum", wide.dtype, 1), {"input": source, "output": wide})
+        assert plan.launches[0].arguments[-1].values[2] == -(-50_000 // (64 * 32 * chunk))
+
+
+def test_blocks_of_a_stream_fill_the_gpu_and_no_more():
+    assert scan((2**28,)).launches[0].grid == H200.multiprocessors
+    assert scan((3, 45 * 8192)).launches[0].grid == H200.multiprocessors
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex128"])
+@pytest.mark.parametrize("kilobytes", [64, 99, 163, 227])
+def test_stages_fit_in_shared_memory(dtype, kilobytes):
+    line, offsets = layout((10**7,), dtype), layout((9,), "int64")
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    for spec in (Scan("sum", line.dtype, 0), SegmentedScan("sum", line.dtype)):
+        arrays = {"input": line, "output": line} | ({"offsets": offsets} if isinstance(spec, SegmentedScan) else {})
+        plan = make_plan(spec, arrays, device)
+        stages = int(constants(plan)["STAGES"])
+        assert stages >= 1
+        assert stages * 32 * 1024 <= plan.launches[0].shared_bytes < kilobytes * 1024
+        assert int(constants(plan)["MARKERS"]) <= stages
+        assert plan.launches[0].block <= 1024
+
+
+@pytest.mark.parametrize(
+    ("capability", "strides", "stored", "load"),
+    [
+        ((9, 0), 1, "float32", "2"),
+        ((8, 9), 1, "float32", "1"),
+        ((7, 5), 1, "float32", "0"),
+        ((9, 0), 2, "float32", "1"),
+        ((9, 0), 1, "float64", "0"),
+    ],
+)
+def test_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, load):
+    source = layout((10**7,), stored, (strides,))
+    device = H200._replace(compute_capability=capability)
+    plan = make_plan(Scan("sum", F32, 0), {"input": source, "output": layout((10**7,))}, device)
+    assert constants(plan)["LOAD"] == load
+
+
+def test_chunks_are_packed_only_where_dense_and_aligned():
+    def packed(source, **options):
+        return constants(scan(source.shape, 1, source, **options))["INPUT_PACKED"] == "1"
+
+    assert packed(layout((64, 256)))
+    assert not packed(layout((64, 256), alignment=8))
+    assert not packed(layout((64, 255)))
+    assert not packed(layout((64, 256), strides=(512, 2)))
+    assert not packed(layout((16, 256), strides=(1, 16)))  # more lines would be turned
+    assert packed(layout((64, 256), strides=(512, 1)))
+    assert packed(layout((64, 256)), reverse=True)
+    assert not packed(layout((64, 255), strides=(256, 1)), reverse=True)
+
+
+def test_an_address_between_elements_is_moved_by_bytes():
+    assert constants(scan((8,), source=layout((8,), alignment=2)))["INPUT_ALIGNED"] == "0"
+    assert constants(scan((8,), source=layout((8,), alignment=4)))["INPUT_ALIGNED"] == "1"
+
+
+@pytest.mark.parametrize("shape", [(2**31 + 1,), (2**16, 2**16), (3, 2**31)])
+def test_huge_arrays_are_indexed_in_64_bits(shape):
+    for axis in (0, -1):
+        plan = scan(shape, axis)
+        assert constants(plan)["INDEX"] == "long long"
+        assert all(0 < launch.grid < 2**31 for launch in plan.launches)
+
+
+def test_many_short_lines_need_no_64_bits():
+    assert constants(scan((2**25, 3)))["INDEX"] == "int"
+    assert constants(scan((2**22, 100)))["INDEX"] == "int"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "capability", "hands"),
+    [
+        ("float32", "float32", (9, 0), ("4", "16")),
+        ("int32", "int64", (9, 0), ("4", "16")),
+        ("int8", "int64", (9, 0), ("4", "8")),
+        ("int64", "int64", (9, 0), ("4", "8")),
+        ("complex64", "complex64", (9, 0), ("4", "8")),
+        ("float16", "float16", (7, 5), ("8", "8")),
+        ("int32", "int64", (8, 0), ("2", "4")),
+        ("float64", "float64", (7, 5), ("2", "4")),
+    ],
+)
+def test_folders_of_large_items_with_heads_have_registers(dtype, value, capability, hands):
+    line, output, offsets = layout((10**7,), dtype), layout((10**7,), value), layout((4,), "int64")
+    arrays = {"input": line, "output": output, "offsets": offsets}
+    plan = make_plan(SegmentedScan("sum", output.dtype), arrays, H200._replace(compute_capability=capability))
+    assert (constants(plan)["ADDERS"], constants(plan)["SCANNERS"]) == hands
+
+
+@pytest.mark.parametrize(
+    ("dtype", "words"), [("int8", 2), ("float16", 2), ("int64", 3), ("complex64", 3), ("complex128", 5)]
+)
+def test_scratch_has_room_for_aggregates_with_heads(dtype, words):
+    line = layout((100_000,), dtype)
+    plan = make_plan(
+        SegmentedScan("product", line.dtype), {"input": line, "output": line, "offsets": layout((4,), "int64")}
+    )
+    tiles = -(-100_000 // (2048 * (16 // line.dtype.itemsize)))
+    parts = 64 // (int(constants(plan)["WARPS"]) * int(constants(plan)["ROWS"]))
+    assert plan.launches[0].grid == tiles * parts
+    copies = 8
+    assert plan.scratch_bytes == 8 * (1 + tiles * parts * copies * words)
+
+
+@pytest.mark.parametrize(("dtype", "tiles", "parted"), [("float32", 32, "1"), ("float32", 33, "0"), ("int64", 64, "1")])
+def test_tiles_come_in_parts_where_blocks_get_few_or_elements_have_eight_bytes(dtype, tiles, parted):
+    line = layout((tiles * 132 * 2048 * 16 // np.dtype(dtype).itemsize,), dtype)
+    plan = make_plan(Scan("sum", line.dtype, 0), {"input": line, "output": line})
+    assert constants(plan)["PARTED"] == parted
+
+
+def test_rows_of_small_integers_are_summed_in_fewer_bytes():
+    small, wide = np.dtype(np.int8), np.dtype(np.int64)
+    for shape, stored, reverse, expected in (
+        ((1 << 28,), small, False, "1"),
+        (((1 << 28) + 1,), small, False, "1"),
+        (((1 << 28) + 1,), small, True, "0"),
+        ((1 << 28,), np.dtype(np.int32), False, "0"),
+    ):
+        arrays = {"input": layout(shape, stored), "output": layout(shape, wide)}
+        plan = make_plan(Scan("sum", wide, 0, reverse=reverse), arrays)
+        assert constants(plan)["WIDENED"] == expected
+
+
+@pytest.mark.parametrize(("dtype", "length", "by_lines", "scanners"), [
+    ("float32", 1 << 26, "0", "8"),
+    ("float32", (1 << 26) + 1, "1", "16"),
+    ("float64", (1 << 26) + 1, "1", "16"),
+    ("float16", (1 << 26) + 1, "1", "16"),
+    ("int16", (1 << 26) + 1, "1", "8"),
+    ("int32", (1 << 26) + 1, "1", "16"),
+])  # fmt: skip
+def test_lines_that_begin_anywhere_are_stored_by_lines_of_the_cache(dtype, length, by_lines, scanners):
+    array = layout((3, length), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
+    assert (constants(plan)["BY_LINES"], constants(plan)["SCANNERS"]) == (by_lines, scanners)
+
+
+def test_small_outputs_leave_by_pieces_unless_in_whole_chunks():
+    aligned, shifted = layout((1 << 26,), "float16"), layout((1 << 26,), "float16", alignment=2)
+    for source, output, by_lines in ((aligned, aligned, "0"), (aligned, shifted, "1"), (shifted, aligned, "0")):
+        plan = make_plan(Scan("sum", source.dtype, 0), {"input": source, "output": output})
+        assert constants(plan)["BY_LINES"] == by_lines
+
+
+@pytest.mark.parametrize(
+    ("dtype", "reverse", "length", "in_pieces"),
+    [("int64", False, 1 << 22, "1"), ("int64", True, 1 << 22, "1"), ("int64", True, (1 << 22) + 1, "0"),
+     ("int32", False, 1 << 22, "0")],
+)  # fmt: skip
+def test_sums_in_more_bytes_than_a_chunk_has_are_stored_in_pieces(dtype, reverse, length, in_pieces):
+    source, output = layout((length,), "int32"), layout((length,), dtype)
+    plan = make_plan(Scan("sum", output.dtype, 0, reverse=reverse), {"input": source, "output": output})
+    assert constants(plan)["IN_PIECES"] == in_pieces
+
+
+@pytest.mark.parametrize(("tiles", "parts"), [(2, 4), (16, 4), (17, 2), (33, 2), (34, 1), (132, 1)])
+def test_few_tiles_are_shared_by_blocks(tiles, parts):
+    launch = scan((8192 * tiles,)).launches[0]
+    assert (launch.grid, launch.early, launch.cooperative) == (tiles * parts, True, False)
+
+
+def test_strips_have_fewer_columns_where_many_blocks_share_one():
+    assert constants(scan((100_000, 4096), 0))["COLUMNS"] == "64"
+    assert constants(scan((100_000, 256), 0))["COLUMNS"] == "32"
+    assert constants(scan((100_000, 64), 0))["COLUMNS"] == "64"  # contiguous
+
+
+def test_less_is_on_its_way_where_blocks_of_columns_would_drift_apart():
+    every_second = layout((65_536, 2048), "float32", strides=(4096, 2))
+    one_by_one = make_plan(Scan("sum", F32, 0), {"input": every_second, "output": layout((65_536, 2048), "float32")})
+    few_units, many_units = scan((4096, 1024, 64), 1), scan((64, 65_536, 64), 1)
+    assert [constants(plan)["STAGES"] for plan in (one_by_one, few_units, many_units)] == ["4", "4", "6"]
+    assert constants(one_by_one)["FOLDER_SETS"] == "1"
+
+
+@pytest.mark.parametrize("columns", [220_000, 240_004, 700_000, 1 << 20, 2_000_004])
+@pytest.mark.parametrize(("length", "packs"), [(200, 2), (300, 1)])
+@pytest.mark.parametrize("kilobytes", [164, 227])
+def test_strips_in_step_are_all_of_a_row_and_fit_a_block(length, packs, columns, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    array = layout((length, columns), "float32")
+    plan = make_plan(Scan("sum", F32, 0), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["scan_columns_in_step"]
+    (launch,), found = plan.launches, {name: int(constants(plan)[name]) for name in ("SCANNERS", "PACKS", "STEPS")}
+    width, passes, slices = launch.arguments[-1].values
+    assert columns <= width * passes * launch.grid < 1.01 * columns + 8 * passes * launch.grid
+    assert width * 4 <= found["SCANNERS"] * 32 * found["PACKS"] * 16
+    assert found["PACKS"] <= packs
+    assert slices == math.ceil(length / found["STEPS"])
+    assert launch.shared_bytes <= kilobytes * 1024
+    assert launch.block == (found["SCANNERS"] + 2) * 32 <= 1024
+
+
+def test_columns_whose_elements_are_summed_in_more_bytes_are_not_scanned_in_step():
+    source, output = layout((200, 1 << 20), "float16"), layout((200, 1 << 20), "float32")
+    for arrays in ({"input": source, "output": source}, {"input": source, "output": output}):
+        assert kernels(make_plan(Scan("sum", arrays["output"].dtype, 0), arrays)) != ["scan_columns_in_step"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("inner", [2, 3, 16, 64, 65, 5000])
+@pytest.mark.parametrize("kilobytes", [48, 99, 227])
+def test_an_assembly_line_of_columns_fits_a_block(dtype, inner, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    array = layout((100_000, inner), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, device)
+    assert kernels(plan) == ["scan_columns"]
+    assert int(constants(plan)["STAGES"]) >= 2
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+    assert plan.launches[0].block <= 1024
+
+
+def turned_plan(shape, dtype, input_turned, device=H200):
+    """Of a scan along the last axis, dense in the input and not in the output, or the other way round."""
+    rows, columns = layout(shape, dtype), layout(shape, dtype, strides=(1, shape[0]))
+    arrays = {"input": rows, "output": columns} if input_turned else {"input": columns, "output": rows}
+    return make_plan(Scan("sum", rows.dtype, 1), arrays, device)
+
+
+@pytest.mark.parametrize("input_turned", [False, True])
+def test_tiles_are_turned_where_lines_and_columns_meet(input_turned):
+    found = constants(turned_plan((4096, 8192), "float32", input_turned))
+    assert (found["INPUT_TURNED"], found["OUTPUT_TURNED"]) == (("1", "0") if input_turned else ("0", "1"))
+    for few in ((16, 8192), (4096, 31)):
+        found = constants(turned_plan(few, "float32", input_turned))
+        assert (found.get("INPUT_TURNED", "0"), found.get("OUTPUT_TURNED", "0")) == ("0", "0")
+
+
+@pytest.mark.parametrize("input_turned", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("kilobytes", [48, 64, 99, 227])
+def test_an_assembly_line_that_turns_fits_a_block(input_turned, dtype, kilobytes):
+    device = H200._replace(shared_bytes_per_block=kilobytes * 1024)
+    plan = turned_plan((100, 100_000), dtype, input_turned, device)
+    assert kernels(plan) == ["scan_columns"]
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "output"),
+    [
+        ("int8", "int64", "int8"),
+        ("bool", "int64", "int64"),
+        ("int16", "int64", "int16"),
+        ("float16", "float64", "float16"),
+        ("float32", "complex128", "complex128"),
+        ("int8", "complex128", "int8"),
+    ],
+)
+@pytest.mark.parametrize("turned", ["neither", "input", "output"])
+@pytest.mark.parametrize("shape", [(4096, 4096), (100_000, 64), (1024, 1024)], ids=str)
+@pytest.mark.parametrize("kilobytes", [48, 64, 99, 163, 227])
+def test_wide_accumulators_of_an_assembly_line_fit_a_block(stored, value, output, turned, shape, kilobytes):
+    device, across = H200._replace(shared_bytes_per_block=kilobytes * 1024), (1, shape[0])
+    arrays = {
+        "input": layout(shape, stored, strides=across if turned == "input" else None),
+        "output": layout(shape, output, strides=across if turned == "output" else None),
+    }
+    plan = make_plan(Scan("sum", np.dtype(value), 0), arrays, device)
+    assert plan.launches[0].shared_bytes <= kilobytes * 1024 - 16
+    assert kernels(plan) != ["scan_columns"] or int(constants(plan)["STAGES"]) >= 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("inner", "shifted"), [(4096, "0"), (4097, "1"), (33, "0"), (131, "1"), (31, "0")])
+def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, shifted):
+    array = layout((100_000, inner), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
+    assert constants(plan)["SHIFTED"] == shifted
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "kernel", "vector"),
+    [
+        ((9, 7, 1000, 6), 1, "scan_short_columns", "4"),  # runs of 6000 elements, though rows have 6
+        ((13208, 1, 197), 1, "scan_short_columns", "4"),
+        ((1, 1031), 0, "scan_short_columns", "4"),  # whose last thread has three columns
+        ((519, 1), 1, "scan_short_columns", "4"),
+        ((2, 99, 33), 0, "scan_short_columns", "1"),
+        ((100_000, 2, 3), 0, "scan_columns", "1"),  # six columns that are all there is
+        ((100_000, 6), 0, "scan_columns", "1"),
+    ],
+)
+def test_axes_beside_the_scanned_one_are_one_run(shape, axis, kernel, vector):
+    plan = scan(shape, axis)
+    assert kernels(plan) == [kernel]
+    assert constants(plan)["VECTOR"] == vector
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernel"),
+    [
+        ((100_000, 16, 3), "float32", "scan_panels"),
+        ((100_000, 128, 3), "float32", "scan_panels"),
+        ((100_000, 129, 3), "float32", "scan_long_panels"),  # of more than a row of the tree
+        ((100_000, 5, 7, 8, 3), "float32", "scan_panels"),
+        ((10_000, 3072, 2), "float32", "scan_long_panels"),
+        ((10_000, 3073, 2), "float32", "scan_columns"),  # more than 24 KB
+        ((10_000, 4096, 2), "float16", "scan_columns"),  # a thread takes longer for narrow elements
+        ((10_000, 512, 8), "int8", "scan_panels"),
+        ((10_000, 16, 3), "complex128", "scan_short_columns"),
+        ((1, 100_000, 3), "float32", "scan_columns"),
+    ],
+)
+def test_short_panels_are_moved_in_runs(shape, dtype, kernel):
+    array = layout(shape, dtype)
+    plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
+    assert kernels(plan) == [kernel]
+
+
+def test_panels_with_gaps_are_not_runs():
+    array, gaps = layout((1000, 16, 3), "float32"), layout((1000, 16, 4), "float32")._replace(shape=(1000, 16, 3))
+    for source, output in ((array, gaps), (gaps, array)):
+        plan = make_plan(Scan("sum", array.dtype, 1), {"input": source, "output": output})
+        assert kernels(plan) == ["scan_short_columns"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "panels", "threads", "shared_bytes"),
+    [
+        ((100_000, 16, 3), "float32", 64, 256, 13_856),
+        ((1000, 16, 3), "float32", 2, 256, 464),  # so that each multiprocessor has some blocks
+        ((100_000, 200, 5), "float32", 2, 160, 9024),
+    ],
+)
+def test_blocks_move_some_panels(shape, dtype, panels, threads, shared_bytes):
+    plan = scan(shape, 1)
+    (launch,) = plan.launches
+    assert (launch.block, launch.shared_bytes) == (threads, shared_bytes)
+    assert constants(plan)["PANELS"] == str(panels)
+    assert launch.grid == -(-shape[0] // panels)
+
+
+@pytest.mark.parametrize("shape", [(1000, 96, 32), (1000, 3, 1023), (1000, 1535, 2), (1000, 61, 50)], ids=str)
+@pytest.mark.parametrize("alignment", [8, 16])
+def test_the_largest_panels_fit_a_block_of_any_gpu(shape, alignment):
+    array, output = layout(shape, "float64", alignment=alignment), layout(shape, "float64")
+    for spec in (Scan("sum", array.dtype, 1), Normalization((1,))):
+        (launch,) = make_plan(spec, {"input": array, "output": output}, H200._replace(multiprocessors=1)).launches
+        assert launch.shared_bytes <= 57_344  # of 64 KB, of which the spans of long columns take some
+
+
+@pytest.mark.parametrize(
+    ("dtype", "steps", "columns", "padded"),
+    [
+        ("float32", 16, 3, True),  # 48 words: every second panel in the same banks
+        ("float32", 33, 3, False),
+        ("int8", 16, 3, True),
+        ("int8", 33, 3, False),
+        ("float32", 128, 4, True),
+        ("float16", 200, 5, False),
+    ],
+)
+def test_runs_are_padded_where_lanes_would_meet_in_a_bank(dtype, steps, columns, padded):
+    array = layout((100_000, steps, columns), dtype)
+    plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
+    assert constants(plan)["PADDED"] == str(int(padded))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inner", "dense", "stages"),
+    [
+        ("float32", 64, "1", "6"),
+        ("float32", 79, "1", "6"),
+        ("float16", 79, "1", "4"),
+        ("float32", 127, "1", "6"),
+        ("float32", 128, "0", "6"),  # rows that begin at multiples of 16 bytes
+        ("float32", 129, "0", "6"),
+        ("float64", 65, "0", "5"),  # what is summed of a row would be more than 512 bytes
+    ],
+)
+def test_strips_are_all_there_is_where_rows_begin_anywhere(dtype, inner, dense, stages):
+    array = layout((100, 5000, inner), dtype)
+    found = constants(make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array}))
+    assert (found["DENSE"], found["STAGES"]) == (dense, stages)
+
+
+@pytest.mark.parametrize(("dtype", "longest"), [("bool", 1 << 23), ("uint8", 1 << 23), ("int16", 1 << 15)])
+def test_columns_are_summed_in_as_few_bits_as_hold_any_sum(dtype, longest):
+    def value(operation: Operation, length: int, total: str = "int64") -> str:
+        arrays = {"input": layout((length, 20), dtype), "output": layout((length, 20), total)}
+        return constants(make_plan(Scan(operation, np.dtype(total), 0), arrays))["VALUE"]
+
+    assert value("sum", longest) == "int"
+    assert value("sum", longest + 1) == "long long"
+    assert value("sum", longest, "float64") == "double"
+    assert value("product", 100) == "long long"
+
+
+def test_bands_of_strips_that_share_rows_hold_all_of_them():
+    def prefetched(*shape: int) -> str:
+        arrays = {"input": layout(shape, "int8"), "output": layout(shape, "int64")}
+        return constants(make_plan(Scan("sum", np.dtype(np.int64), len(shape) - 2), arrays))["PREFETCHED"]
+
+    assert prefetched(8192, 512 * 32) == "2"
+    assert prefetched(8192, 513 * 32) == "1"
+    assert prefetched(100, 8192, 16 * 32) == "2"  # 4 bands of 25 rows
+    assert prefetched(33, 8192, 16 * 32) == "1"  # 2 bands, which cut a row
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(65_536, 4096), (300, 5000), (100, 5000), (30, 5000), (100_000, 16)])
+def test_values_of_columns_fit_the_registers_of_a_thread(dtype, shape):
+    """However few bytes one has in memory, it takes a register of four."""
+    array = layout(shape, dtype)
+    found = constants(make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}))
+    chunk = max(1, 16 // array.dtype.itemsize)
+    values = int(found["SPAN"]) * chunk * int(found["VECTOR"])
+    assert values * max(4, array.dtype.itemsize) <= 256
+
+
+def test_strips_in_step_are_of_whole_packs():
+    def kernel(columns):
+        padded = ArrayLayout((256, columns), (1048576 * 8, 8), np.dtype("float64"), 16)
+        return kernels(make_plan(Scan("sum", padded.dtype, 0), {"input": padded, "output": padded}))
+
+    assert kernel(1048576) == ["scan_columns_in_step"]
+    assert kernel(1048575) != ["scan_columns_in_step"]
