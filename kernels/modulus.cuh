@@ -23,7 +23,7 @@
 #pragma once
 
 #include "layout.cuh"
-#include "remainder.cuh"
+#include "modulus_remainder.cuh"
 
 using StoredDividend = DIVIDEND;
 using StoredDivisor = DIVISOR;

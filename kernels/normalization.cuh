@@ -20,13 +20,13 @@
 //                                            group, 4: for each chunk, 5: for each run of more elements than that
 //     HAS_OUTPUT                             0: mean and variance alone; set for kernels that may find no more
 //     EVICTION                               the input's: intrinsics.cuh; set for kernels that load it as that says
-//     ACTIVATION                             a struct of activations.cuh
+//     ACTIVATION                             a struct of normalization_activations.cuh
 //     NORMALIZE_VARIANCE
 //     *_ALIGNED                              every element of that array lies at a multiple of its size
 //     KEPT_RANK, REDUCED_RANK, INDEX         of the layout of all arrays
 #pragma once
 
-#include "activations.cuh"
+#include "normalization_activations.cuh"
 #include "elements.cuh"
 #include "layout.cuh"
 #include "tree.cuh"

@@ -1,5 +1,5 @@
 // Moments and normalization of bundles (normalization_bundles.cuh) that no cluster holds: they are cut into tiles, and
-// read twice, as in normalization_lines.cu.
+// read twice, as in normalization_tiled_lines.cu.
 //
 // Constants that the plan sets, beside those of normalization_bundles.cuh:
 //     PIECES_OF_THREAD   pieces of which a thread normalizes a vector

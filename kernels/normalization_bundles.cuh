@@ -12,7 +12,7 @@
 //     UNITS           a power of two, from which on there are no units whose sums are added up together
 //     CLUSTER         blocks that share them
 //     BLOCK           threads of a block
-//     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
+//     RESIDENT        blocks of a multiprocessor for which there have to be registers, at least
 // Dynamic shared memory: the pieces of a block.
 #pragma once
 

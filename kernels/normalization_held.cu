@@ -10,7 +10,7 @@
 // Constants that the plan sets, beside those of normalization_turned.cuh:
 //     CLUSTER     blocks of a cluster, tiles of a bundle
 //     PARTS       of a tile
-//     RESIDENT    blocks that shall fit a multiprocessor at a time
+//     RESIDENT    blocks of a multiprocessor for which there have to be registers, at least
 // Dynamic shared memory: a tile.
 #include "normalization.cuh"
 #include "tickets.cuh"

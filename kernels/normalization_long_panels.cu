@@ -3,7 +3,7 @@
 //
 // Constants that the plan sets, beside those of normalization_span_sums.cuh and panels.cuh:
 //     SPANS       of a column at the most, a power of two
-//     RESIDENT    blocks that shall fit a multiprocessor at a time, at least
+//     RESIDENT    blocks of a multiprocessor for which there have to be registers, at least
 #include "normalization_span_sums.cuh"
 #include "panels.cuh"
 
@@ -13,7 +13,8 @@ constexpr int GROUPS = PANELS * INNER, WARPS = THREADS / LANES;
 
 static_assert(THREADS >= INNER, "a thread for each column");
 
-struct StagedChunk {
+// A chunk of a column.
+struct ChunkOfColumn {
     const Panels& panels;
     int first;  // its first element in the run
 
@@ -26,7 +27,7 @@ __device__ void add_up_spans(SpanSums<SPANS, GROUPS>& sums, const Panels& panels
     for (int n = threadIdx.x; n < panels.count * spans * INNER; n += THREADS) {
         const int column = n % INNER, panel = n / INNER / spans, span = n / INNER - panel * spans;
         const Shift shift(panels.inputs.element(panels.element(panel, column, 0)));
-        const auto at = [&](int step) { return StagedChunk{panels, panels.element(panel, column, step)}; };
+        const auto at = [&](int step) { return ChunkOfColumn{panels, panels.element(panel, column, step)}; };
         sums.of[span][panel * INNER + column] = sums_of_span(at, span * OF_SPAN, panels.length, shift);
     }
 }

@@ -1,5 +1,5 @@
 // Moments and normalization of groups that all have a run in each panel (panels.cuh), channels of small images or short
-// sequences, and that no cluster holds: they are cut into tiles, and read twice, as in normalization_lines.cu.
+// sequences, and that no cluster holds: they are cut into tiles, and read twice, as in normalization_tiled_lines.cu.
 //
 // A tile has as many elements of every group. A block moves the panels that have them, whatever the length of their
 // runs, as one run; the first and the last panel may be another block's too. Of what lies in shared memory each thread
@@ -11,7 +11,7 @@
 //     ADDERS             threads that add up sets, a power of two
 //     SPANS              of a group in a tile, a power of two
 //     PIECES_OF_THREAD   vectors that a thread normalizes
-//     RESIDENT           blocks that shall fit a multiprocessor at a time, at least
+//     RESIDENT           blocks of a multiprocessor for which there have to be registers, at least
 // Dynamic shared memory of sum_panel_tiles: the panels.
 #include "normalization_affine.cuh"
 #include "normalization_span_sums.cuh"
@@ -40,12 +40,12 @@ struct Share {
     }
 };
 
-// A chunk of a group that begins with element `number`.
-struct StagedChunk {
+// A chunk of a group that begins with element `number`, of which `left` lie in one panel if runs are no shorter.
+struct ChunkInPanels {
     const StagedRun<Input>& panels;
-    int group, number, panel, left;  // elements before the next panel
+    int group, number, panel, left;
 
-    __device__ StagedChunk(const StagedRun<Input>& panels, int group, int number)
+    __device__ ChunkInPanels(const StagedRun<Input>& panels, int group, int number)
         : panels(panels), group(group), number(number), panel(number / RUN), left((panel + 1) * RUN - number) {}
 
     __device__ Input element(int j) const {
@@ -60,7 +60,7 @@ __device__ void add_up_spans(SpanSums<SPANS, GROUPS>& sums, const Input* first_o
 #pragma unroll 1
     for (int n = threadIdx.x; n < SPANS * GROUPS; n += THREADS) {
         const int span = n / GROUPS, group = n % GROUPS;
-        const auto chunk_at = [&](int number) { return StagedChunk(panels, group, number); };
+        const auto chunk_at = [&](int number) { return ChunkInPanels(panels, group, number); };
         sums.of[span][group] = sums_of_span(chunk_at, share.begin + span * OF_SPAN, share.end, Shift(first_of[group]));
     }
 }

@@ -2,7 +2,7 @@
 // once for the sums, and once more to normalize what lies in shared memory.
 //
 // Constants that the plan sets, beside those of normalization.cuh and panels.cuh:
-//     RESIDENT          blocks that shall fit a multiprocessor at a time, at least
+//     RESIDENT          blocks of a multiprocessor for which there have to be registers, at least
 //     CHUNKS_AT_ONCE    that are normalized
 #include "normalization.cuh"
 #include "panels.cuh"

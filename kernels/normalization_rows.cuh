@@ -14,6 +14,7 @@
 // and 33.
 constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES && INPUT_GRAIN == 1;
 constexpr bool GATHERED = !INPUT_PACKED && INPUT_STEP == 0 && INPUT_GRAIN == 1 && !BY_CHUNKS;
+constexpr bool SPREAD = GATHERED || !OUTPUT_PACKED;  // rows go through shared memory
 
 // A chunk of a group that is packed or one run; what does not exist may be anything.
 template <typename End>
@@ -77,4 +78,13 @@ __device__ void gather_chunk(RowBuffer& buffer, Chunk& chunk) {
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) chunk.element[j] = buffer.input[lane_index() * CHUNK + j];
+}
+
+// Of the chunk that begins with element `number`. One of so many lanes asks for the line of the cache that their chunks
+// lie in.
+__device__ void prefetch_chunk(const char* group, const Geometry& g, Index number, Index end) {
+    constexpr int SHARING = 128 / sizeof(Chunk);
+    if (lane_index() % SHARING == 0 && chunk_exists(number, end)) {
+        prefetch_line(group + packed_offset<OF_INPUT, Input>(g, number));
+    }
 }

@@ -14,7 +14,7 @@
 //     SCALE_ACROSS, BIAS_ACROSS     0: the same for the VECTOR columns, 1: of each its own
 //     SCALE_PACKED, BIAS_PACKED     those of VECTOR columns, or of the CHUNK steps that columns share, lie dense and
 //                                   aligned
-//     RESIDENT        blocks that shall fit a multiprocessor at a time, at least
+//     RESIDENT        blocks of a multiprocessor for which there have to be registers, at least
 #pragma once
 
 #include "normalization.cuh"

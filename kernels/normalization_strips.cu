@@ -12,14 +12,14 @@
 // such a ring, and do nothing else, take 0.551 ms at best, and a plain copy 0.508. With loads that leave the cache last
 // (intrinsics.cuh) they take 0.538, but such loads drive out what is published: they make 0.581 ms of 0.565.
 //
-// Constants that the plan sets, beside those of strip_loaders.cuh and strip_normalizers.cuh:
+// Constants that the plan sets, beside those of the loaders (normalization_strip_loaders.cuh) and the normalizers:
 //     AWAITERS          warps that await what the folders of all blocks found: 1
 //     ADDER_SETS        that take turns with the pieces
 //     FOLDED_COLUMNS    that a warp folds at once, and FOLDED_PIECES of each by a lane; powers of two
 //     NORMALIZER_REGISTERS, OTHER_REGISTERS   of a thread of the normalizers, who hold units, and of the others; 0: as
 //                       the compiler shares them out
-#include "strip_loaders.cuh"
-#include "strip_normalizers.cuh"
+#include "normalization_strip_loaders.cuh"
+#include "normalization_strip_normalizers.cuh"
 
 constexpr int FIRST_ADDER = LOADERS, FOLDER = FIRST_ADDER + ADDERS, AWAITER = FOLDER + 1,
               FIRST_NORMALIZER = AWAITER + 1, WARPS = FIRST_NORMALIZER + NORMALIZERS;

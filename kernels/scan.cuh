@@ -22,7 +22,7 @@
 
 #include "elements.cuh"
 #include "layout.cuh"
-#include "operations.cuh"
+#include "scan_operations.cuh"
 #include "tree.cuh"
 
 using Input = INPUT;

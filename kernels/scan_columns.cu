@@ -1,15 +1,15 @@
 // Running sums and products along an axis whose elements are not neighbours in memory: columns of a matrix.
 //
-// The columns are cut into strips, and a strip, along the axis, into units (column_units.cuh). Every block is an
+// The columns are cut into strips, and a strip, along the axis, into units (scan_column_units.cuh). Every block is an
 // assembly line as in scan_stream.cu, and its warps do different work at the same time:
 //
 //     taker         takes a unit, as soon as a stage is free                                       taken
-//     loaders       copy the unit into the stage                (column_loaders.cuh)               full
+//     loaders       copy the unit into the stage                (scan_column_loaders.cuh)               full
 //     adders        add up spans: a few chunks of a column                                         summed
 //     publisher     adds up the spans, and publishes the unit's aggregates                         published
-//     bundlers      publish those of blocks of units          (column_fold.cuh)
-//     folders       fold what the units above have published    (column_fold.cuh)                  folded
-//     scanners      walk down the spans and store (column_stores.cuh); the stage is free           emptied
+//     bundlers      publish those of blocks of units          (scan_column_fold.cuh)
+//     folders       fold what the units above have published    (scan_column_fold.cuh)                  folded
+//     scanners      walk down the spans and store (scan_column_stores.cuh); the stage is free           emptied
 //
 // Whoever waits, waits for a unit that was taken earlier, or for an earlier unit of its own block. So the unit taken
 // first of all that are not done can always be finished, and blocks need not start in order, nor all at once.
@@ -20,9 +20,9 @@
 // Constants that the plan sets, beside those of the headers:
 //     ADDERS, SCANNERS     in warps
 // Dynamic shared memory: STAGES * (STAGE_BYTES + sizeof(Stage)).
-#include "column_fold.cuh"
-#include "column_loaders.cuh"
-#include "column_stores.cuh"
+#include "scan_column_fold.cuh"
+#include "scan_column_loaders.cuh"
+#include "scan_column_stores.cuh"
 
 constexpr int FIRST_LOADER = 1, FIRST_ADDER = FIRST_LOADER + LOADERS, PUBLISHER = FIRST_ADDER + ADDERS,
               FIRST_BUNDLER = PUBLISHER + 1, FIRST_FOLDER = FIRST_BUNDLER + FOLDERS,

@@ -15,7 +15,7 @@
 //
 // Once all strips are scanned the next ones follow, in another pass. The order of additions is that of tree.cuh.
 //
-// Constants that the plan sets, beside those of columns.cuh:
+// Constants that the plan sets, beside those of scan_columns.cuh:
 //     SCANNERS     in warps
 //     PACKS        of a thread in each step
 //     STEPS        of a slice
@@ -23,7 +23,7 @@
 //     LAG          slices from one that is loaded back to the last that other blocks must have stored
 //     ROW_BITS     bits of the number of a column's rows of the tree
 // Dynamic shared memory: STAGES * (STAGE_BYTES + sizeof(Gates)).
-#include "columns.cuh"
+#include "scan_columns.cuh"
 #include "gate.cuh"
 #include "tickets.cuh"
 

@@ -13,7 +13,7 @@
 //
 // Constants that the plan sets: those of scan_rows.cuh.
 #include "scan_rows.cuh"
-#include "stream.cuh"
+#include "scan_fold.cuh"
 
 constexpr int PARTS = TILE_ROWS / ROWS_OF_LINE;
 constexpr int MOST_LEVELS = 6;

@@ -1,10 +1,10 @@
 // Running sums and products of columns in panels (panels.cuh) that have more than one row of the tree (tree.cuh).
 // A thread takes a span of a column, chunks that it keeps in registers, so that many work on few columns.
 //
-// Constants that the plan sets, beside those of columns.cuh and panels.cuh:
+// Constants that the plan sets, beside those of scan_columns.cuh and panels.cuh:
 //     SPANS, ROWS    of a column
 //     EVEN           1: the last span ends where columns do
-#include "columns.cuh"
+#include "scan_columns.cuh"
 #include "panels.cuh"
 
 constexpr int COLUMNS = PANELS * INNER, SPANS_OF_ROW = RADIX / SPAN, SPANS_OF_ALL = ROWS * SPANS_OF_ROW;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "scan_shifted.cuh"
-#include "segments.cuh"
+#include "scan_segments.cuh"
 
 constexpr int ROWS_OF_LINE = WARPS * ROWS;
 constexpr int BLOCK = GROUPS * WARPS * LANES;

@@ -3,11 +3,11 @@
 // Nothing is waited for but memory, so many small blocks do best: each thread loads a span of VECTOR neighbouring
 // columns, all of it before it uses the first step. The order of additions is that of tree.cuh.
 //
-// Constants that the plan sets, beside those of columns.cuh:
+// Constants that the plan sets, beside those of scan_columns.cuh:
 //     LENGTH           steps of a column where it is one span, 0 otherwise; where they are 1, the last thread may have
 //                      less than VECTOR columns
 //     SPANS, ACROSS    threads that share a column; neighbouring columns of a block, in threads
-#include "columns.cuh"
+#include "scan_columns.cuh"
 
 constexpr int BLOCK = SPANS * ACROSS, COLUMNS = ACROSS * VECTOR;
 

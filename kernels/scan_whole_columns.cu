@@ -7,10 +7,10 @@
 // loads at once and ahead. Copied 4 rows at a time side by side, the same array takes 0.516 ms, 16 rows 0.535: where
 // rows are that long, blocks go down in step (scan_columns_in_step.cu).
 //
-// Constants that the plan sets, beside those of columns.cuh:
+// Constants that the plan sets, beside those of scan_columns.cuh:
 //     BLOCK    threads
 //     EVEN     1: columns are a whole number of spans
-#include "columns.cuh"
+#include "scan_columns.cuh"
 
 // Spans of a row, rows of a tile.
 constexpr int PARTS = RADIX / SPAN, OF_ROW = log2_of(PARTS), OF_TILE = log2_of(TILE_ROWS);

@@ -302,7 +302,7 @@ def test_bundles_leave_room_for_what_else_is_in_shared_memory(shape, dtype):
 
 
 def test_only_kernels_that_are_launched_are_compiled():
-    plans = [plan for plan in plans_of("normalization") if plan.source == "normalization_lines.cu"]
+    plans = [plan for plan in plans_of("normalization") if plan.source == "normalization_tiled_lines.cu"]
     one, several = (next(plan for plan in plans if len(plan.launches) == count) for count in (1, 2))
     for plan in (one, several):
         cubin, _ = compile_cubin(plan.source, plan.constants, "sm_90")
@@ -310,9 +310,27 @@ def test_only_kernels_that_are_launched_are_compiled():
         assert found == {launch.kernel.encode() for launch in plan.launches}
 
 
+def test_headers_of_one_family_bear_its_name():
+    texts = sources.headers() | {path.name: path.read_text() for path in sources.kernels_folder().glob("*.cu")}
+    included = {name: set(re.findall(r'#include "(\w+\.cuh)"', text)) for name, text in texts.items()}
+
+    def reached(name: str) -> set[str]:
+        return included[name].union(*map(reached, included[name]))
+
+    families: dict[str, set[str]] = {name: set() for name in sources.headers()}
+    for name in texts:
+        if name.endswith(".cu"):
+            for header in reached(name):
+                families[header].add(re.split(r"[_.]", name)[0])
+    assert all(families.values())
+    stems = {name: re.split(r"[_.]", name)[0] for name in families}
+    assert {name for name, of in families.items() if len(of) == 1 and of != {stems[name]}} == set()
+    assert {name for name, of in families.items() if len(of) > 1 and stems[name] in of} == set()
+
+
 def test_what_is_left_of_a_source_stands_in_its_lines():
-    text = sources.source("normalization_lines.cu")
-    left = sources.with_kernels(text, ["apply_lines"]).splitlines()
+    text = sources.source("normalization_tiled_lines.cu")
+    left = sources.with_kernels(text, ["apply_tiled_lines"]).splitlines()
     assert len(left) == len(text.splitlines())
     assert all(line in ("", whole) for line, whole in zip(left, text.splitlines(), strict=True))
     assert sum("__global__" in line for line in left) == 1

@@ -54,7 +54,11 @@ def test_as_few_blocks_share_a_bundle_as_hold_it(shape, dtype, blocks):
         ((100, 2048, 13, 13), "float16", ["normalize_shared_bundles"]),
         ((64, 1000, 21, 21), "float16", ["normalize_stream"]),  # by 3 blocks, where a stream moves runs in pieces
         ((64, 1024, 19, 19), "float16", ["normalize_shared_bundles"]),  # by 2
-        ((50, 256, 21, 21), "float16", ["sum_lines", "apply_lines"]),  # by 2, of which few are busy; the cache holds it
+        (
+            (50, 256, 21, 21),
+            "float16",
+            ["sum_tiled_lines", "apply_tiled_lines"],
+        ),  # by 2, of which few are busy; the cache holds it
         ((384, 1024, 11, 11), "float32", ["normalize_shared_bundles"]),
         ((300, 192, 17, 15), "float32", ["normalize_stream"]),  # too many blocks to a bundle
         ((256, 128, 11, 11), "float32", ["normalize_stream"]),
@@ -105,8 +109,8 @@ def test_moments_of_short_runs_are_those_of_bundles(shape, axes, dtype, expected
 @pytest.mark.parametrize(
     ("shape", "dtype", "expected"),
     [
-        ((4, 640, 71, 71), "float16", ["sum_lines"]),
-        ((100, 1000, 13, 13), "float16", ["sum_lines"]),
+        ((4, 640, 71, 71), "float16", ["sum_tiled_lines"]),
+        ((100, 1000, 13, 13), "float16", ["sum_tiled_lines"]),
         ((8, 1024, 41, 41), "float16", ["normalize_lines"]),
         ((2, 640, 71, 71), "float32", ["normalize_lines"]),
         ((4, 640, 72, 72), "float16", ["normalize_lines"]),

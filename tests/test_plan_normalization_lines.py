@@ -142,7 +142,7 @@ def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows
     array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
     arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
     found = constants(make_plan(Normalization((1,)), arrays))
-    assert (found["WARPS"], found["ROWS"]) == (str(warps), str(rows))
+    assert (found.get("WARPS", "1"), found["ROWS"]) == (str(warps), str(rows))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_blocks_that_share_a_multiprocessor_leave_registers(dtype, shape, reside
 def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
     of_groups = layout((shape[0], 1), dtype)
     rest = {"mean": of_groups, "variance": of_groups} if isinstance(spec, Moments) else {"output": layout(shape, dtype)}
-    assert constants(make_plan(spec, {"input": layout(shape, dtype), **rest}))["SPLITS"] == splits
+    assert constants(make_plan(spec, {"input": layout(shape, dtype), **rest})).get("SPLITS", "0") == splits
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_clusters_load_wide_scales_late():
 
 @pytest.mark.parametrize(
     ("shape", "kernel"),
-    [((1, 16_384), "normalize_lines"), ((8, 65_536), "normalize_clustered_lines"), ((64, 65_536), "sum_lines")],
+    [((1, 16_384), "normalize_lines"), ((8, 65_536), "normalize_clustered_lines"), ((64, 65_536), "sum_tiled_lines")],
 )
 def test_clusters_add_up_few_long_groups(shape, kernel):
     moments = layout((shape[0], 1), "float32")
@@ -286,7 +286,7 @@ def test_older_gpus_have_no_clusters():
     array = layout((8, 20_000), "float32")
     device = H200._replace(compute_capability=(8, 9))
     plan = make_plan(Normalization((1,)), {"input": array, "output": array}, device)
-    assert kernels(plan) == ["sum_lines", "apply_lines"]
+    assert kernels(plan) == ["sum_tiled_lines", "apply_tiled_lines"]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_older_gpus_have_no_clusters():
 def test_few_tiles_have_few_warps(shape, dtype, warps):
     array = layout(shape, dtype)
     plan = make_plan(Normalization((1, 2, 3)), {"input": array, "output": array})
-    assert (plan.launches[0].kernel, int(constants(plan)["WARPS"])) == ("sum_lines", warps)
+    assert (plan.launches[0].kernel, int(constants(plan)["WARPS"])) == ("sum_tiled_lines", warps)
 
 
 @pytest.mark.parametrize(

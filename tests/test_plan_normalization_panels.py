@@ -16,25 +16,25 @@ from cudml.plan.spec import Moments, Normalization
         ((2_000_000, 3, 7), "float32", "panel_tiles", "panel_tiles"),
         ((2_000_000, 5, 6), "float16", "panel_tiles", "panel_tiles"),
         ((2_000_000, 3, 7), "float64", "panel_tiles", "panel_tiles"),
-        ((30_000, 3, 7), "float32", "panel_tiles", "lines"),
-        ((20_000, 3, 7), "float32", "stream", "lines"),  # few: a launch takes as long
-        ((5000, 21, 11), "float32", "lines", "lines"),  # the sums of many groups take longer
-        ((10_000, 21, 11), "float32", "panel_tiles", "lines"),
-        ((50_000, 70, 3), "float32", "panel_tiles", "lines"),
-        ((5000, 7, 31), "float32", "stream", "lines"),  # longer runs
-        ((30_000, 3, 147), "float32", "stream", "lines"),
-        ((50_000, 3, 147), "float32", "panel_tiles", "lines"),
-        ((50_000, 3, 353), "float32", "lines", "lines"),  # more than 4096 bytes
+        ((30_000, 3, 7), "float32", "panel_tiles", "tiled_lines"),
+        ((20_000, 3, 7), "float32", "stream", "tiled_lines"),  # few: a launch takes as long
+        ((5000, 21, 11), "float32", "lines", "tiled_lines"),  # the sums of many groups take longer
+        ((10_000, 21, 11), "float32", "panel_tiles", "tiled_lines"),
+        ((50_000, 70, 3), "float32", "panel_tiles", "tiled_lines"),
+        ((5000, 7, 31), "float32", "stream", "tiled_lines"),  # longer runs
+        ((30_000, 3, 147), "float32", "stream", "tiled_lines"),
+        ((50_000, 3, 147), "float32", "panel_tiles", "tiled_lines"),
+        ((50_000, 3, 353), "float32", "tiled_lines", "tiled_lines"),  # more than 4096 bytes
         ((500_000, 3, 8), "float32", "bundle_tiles", "bundle_tiles"),  # whole vectors
         ((500_000, 4, 7), "float32", "bundle_tiles", "bundle_tiles"),
-        ((500_000, 4, 7), "float16", "panel_tiles", "lines"),
-        ((500_000, 257, 3), "float16", "stream", "lines"),  # more than a block has threads
+        ((500_000, 4, 7), "float16", "panel_tiles", "tiled_lines"),
+        ((500_000, 257, 3), "float16", "stream", "tiled_lines"),  # more than a block has threads
         ((2_000_000, 33, 1), "float16", "panel_tiles", "panel_tiles"),
         ((500_000, 33, 1), "float16", "columns", "columns"),
         ((2_000_000, 34, 1), "float16", "columns", "columns"),
         ((2_000_000, 49, 1), "float16", "columns", "columns"),
         ((2_000_000, 33, 1), "float32", "columns", "columns"),
-        ((2_000_000, 3, 7), "int16", "lines", "lines"),
+        ((2_000_000, 3, 7), "int16", "tiled_lines", "tiled_lines"),
     ],
 )
 def test_many_panels_are_cut_into_tiles_of_all_groups(shape, dtype, kernels_of_both, kernels_of_moments):

@@ -87,12 +87,12 @@ def test_pieces_are_folded_as_fast_as_they_pass(shape, axes, dtype, piece, folde
 @pytest.mark.parametrize(
     ("shape", "dtype", "kernels_of_gpu"),
     [
-        ((8, 192, 35, 35), "float16", {50: "sum_lines", 40: "sum_lines", 6: "normalize_stream"}),
-        ((64, 3, 224, 224), "float16", {50: "sum_lines", 40: "normalize_stream"}),
+        ((8, 192, 35, 35), "float16", {50: "sum_tiled_lines", 40: "sum_tiled_lines", 6: "normalize_stream"}),
+        ((64, 3, 224, 224), "float16", {50: "sum_tiled_lines", 40: "normalize_stream"}),
         ((6, 4, 544, 736), "float16", {50: "normalize_stream"}),  # groups of 3 MB
-        ((4, 3, 224, 224), "float32", {50: "sum_lines"}),
+        ((4, 3, 224, 224), "float32", {50: "sum_tiled_lines"}),
         ((8, 192, 35, 35), "float32", {50: "normalize_stream"}),
-        ((4, 3, 224, 224), "float64", {50: "sum_lines"}),
+        ((4, 3, 224, 224), "float64", {50: "sum_tiled_lines"}),
     ],
 )
 def test_two_steps_read_what_the_cache_holds(shape, dtype, kernels_of_gpu):
@@ -182,7 +182,7 @@ def test_short_runs_are_copied_with_small_gaps(shape, pitch, dtype, gaps):
         H200._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536),
     ],
 )
-@pytest.mark.parametrize(("axes", "expected"), [((1,), "lines"), ((0,), "columns")])
+@pytest.mark.parametrize(("axes", "expected"), [((1,), "tiled_lines"), ((0,), "columns")])
 def test_groups_that_the_gpu_cannot_hold_together_are_read_twice(device, axes, expected):
     plan = make_plan(Normalization(axes), {"input": layout((2048, 2**20)), "output": layout((2048, 2**20))}, device)
     assert kernels(plan) == [f"{step}_{expected}" for step in ("sum", "apply")]

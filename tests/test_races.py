@@ -104,7 +104,7 @@ def test_cases_share_a_group_among_blocks_in_every_way(plans: list[Plan]):
 
 
 def test_cases_add_up_a_group_in_tiles_and_in_rounds(plans: list[Plan]):
-    rounds = {dict(plan.constants)["ROUNDS"] for plan in plans if plan.source == "normalization_lines.cu"}
+    rounds = {dict(plan.constants)["ROUNDS"] for plan in plans if plan.source == "normalization_tiled_lines.cu"}
     assert rounds >= {"1", "2"}
 
 

@@ -1,7 +1,8 @@
 """The activations that can be fused into a normalization: names, parameters and defaults.
 
-The formulas stand in kernels/activations.cuh and cudml/cpu/activations.py. Source of names, order of parameters and
-defaults: the DML_ACTIVATION_*_OPERATOR_DESC pages and "Using fused operators for improved performance" (DirectML).
+The formulas stand in kernels/normalization_activations.cuh and cudml/cpu/activations.py. Source of names, order of
+parameters and defaults: the DML_ACTIVATION_*_OPERATOR_DESC pages and "Using fused operators for improved performance"
+(DirectML).
 """
 
 from __future__ import annotations

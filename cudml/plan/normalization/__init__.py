@@ -10,10 +10,11 @@ from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
 from cudml.plan.normalization.groups import Groups, Operand
 from cudml.plan.normalization.held import plan_held
-from cudml.plan.normalization.lines import plan_shared_lines, plan_short_lines
+from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
 from cudml.plan.normalization.panel_tiles import plan_panel_tiles
 from cudml.plan.normalization.panels import plan_panels
+from cudml.plan.normalization.short_lines import plan_short_lines
 from cudml.plan.normalization.stream import plan_stream
 from cudml.plan.normalization.strips import plan_turned_strips
 from cudml.plan.normalization.tiled_lines import plan_tiled_lines

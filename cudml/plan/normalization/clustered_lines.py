@@ -18,11 +18,12 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_80,
     THREADS_OF_128,
     ends_of,
+    one_launch,
     resident_blocks,
     rows_of,
-    shares_of,
+    shares_of_several,
 )
-from cudml.plan.normalization.lines import are_faster_apart, is_better_streamed, one_launch
+from cudml.plan.normalization.lines import are_faster_apart, is_better_streamed
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
@@ -94,7 +95,7 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
     if share.rows == _ROWS_OF_ALL_AT_ONCE and groups.count * blocks > resident * device.multiprocessors:
         return None
     shares = {
-        **shares_of(groups, device, _WARPS, share.rows),
+        **shares_of_several(groups, _WARPS, share.rows),
         "CLUSTER": blocks,
         "PREFETCHED": False,
         "OPERANDS_EARLY": groups.has("output") and share.early and groups.has_narrow_operands,
@@ -102,7 +103,7 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
         "ENDS": ends_of(groups, blocks * _WARPS * share.rows * LANES, 1),
         "SPLITS": are_faster_apart(groups, spec),
     }
-    return one_launch("normalize_clustered_lines", groups, spec, shares, groups.count * blocks)
+    return one_launch("clustered_lines", groups, spec, shares, groups.count * blocks, _WARPS, blocks)
 
 
 def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | None:

@@ -1,4 +1,4 @@
-"""How rows of lines are shared out to warps: what all plans of kernels/normalization_lines.cu have to choose."""
+"""How rows of lines are shared out to warps: what plans of kernels/normalization_*lines.cu have in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import power_of_two
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.steps import array_arguments, parameters
+from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
+
+#: Rows for each multiprocessor from which on it is memory alone that counts.
+_MANY_ROWS = 256
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
 #: warps, and for long runs of halves of which a warp holds few rows; 56 for some of these; 64 usually; 80 for more rows
@@ -51,6 +56,22 @@ def are_any_runs(groups: Groups) -> bool:
     return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
 
 
+def are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether groups of so many rows are so many that it is memory alone that counts."""
+    return groups.count * rows > _MANY_ROWS * device.multiprocessors
+
+
+def is_shifted(groups: Groups) -> bool:
+    """Whether a group is a run that begins anywhere."""
+    return groups.step_of_runs("input") > 0 and not groups.packed("input")
+
+
+def are_prefetched(groups: Groups, device: DeviceProperties, rows: int) -> bool:
+    """Whether the input is, while the launch ahead ends, by warps that hold so many rows."""
+    few = groups.source.size * groups.source.dtype.itemsize <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
+    return few and device.begins_early and (groups.packed("input") or groups.length == 0)
+
+
 def constants_of_lines(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
     """Those that do not depend on how rows are shared out."""
     return {**groups.constants(spec), "HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}
@@ -70,14 +91,13 @@ def ends_of(groups: Groups, chunks: int, groups_of_block: int) -> int:
     return 0 if whole and groups.count % groups_of_block == 0 else 1
 
 
-def shares_of(groups: Groups, device: DeviceProperties, warps: int, rows: int) -> dict[str, int]:
-    """Those that do, for so many warps and rows of each."""
+def shares_of(groups: Groups, rows: int) -> dict[str, int]:
+    """Those of warps that hold so many rows each."""
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
     if groups.length == 0:
         packed["INPUT_PACKED"] = True  # so that no address is made up for what does not exist
     run, nbytes = groups.reduced.sizes[-1], groups.source.dtype.itemsize
     dense = groups.reduced.strides["input"][-1] == nbytes
-    few = groups.source.size * nbytes <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
     return {
         **packed,
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
@@ -88,20 +108,19 @@ def shares_of(groups: Groups, device: DeviceProperties, warps: int, rows: int) -
         "INPUT_GRAIN": groups.grain_of("input"),
         "OUTPUT_GRAIN": groups.grain_of("output"),
         "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
-        "PREFETCHED": packed["INPUT_PACKED"] and few and device.begins_early,
         "LINE_LANES": LANES,
-        "LENGTH": 0,
-        "GROUP_ROWS": 1,
+        "ROWS": rows,
+    }
+
+
+def shares_of_several(groups: Groups, warps: int, rows: int) -> dict[str, int]:
+    """The same where so many warps share a group or a tile (kernels/normalization_lines.cuh)."""
+    return {
+        **shares_of(groups, rows),
+        "WARPS": warps,
         "OPERANDS_EARLY": False,
         "LONG_RUNS": False,
         "SPLITS": False,
-        "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
-        "WARPS": warps,
-        "ROUNDS": 1,
-        "ROWS": rows,
-        "TEAMS": 1,
-        "CLUSTER": 1,
-        "RESIDENT": resident_blocks(groups, device, THREADS_OF_64, warps * LANES),
     }
 
 
@@ -120,3 +139,13 @@ def resident_blocks(
         threads = of_readers
     most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
     return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))
+
+
+def one_launch(
+    kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], blocks: int, warps: int, cluster: int = 1
+) -> Plan:
+    """The plan of so many blocks of `warps` warps that read all groups once."""
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
+    launch = Launch(f"normalize_{kernel}", blocks, warps * LANES, arguments, cluster=cluster, early=True)
+    source = "normalization_short_lines.cu" if kernel == "short_lines" else "normalization_lines.cu"
+    return Plan(source, constants_of(**constants_of_lines(groups, spec), **shares), (launch,))

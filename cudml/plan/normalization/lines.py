@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import power_of_two
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import (
     THREADS_OF_48,
@@ -16,34 +15,22 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_80,
     THREADS_OF_128,
     are_any_runs,
-    chunks_of,
-    constants_of_lines,
+    are_many,
+    are_prefetched,
     ends_of,
+    is_shifted,
     most_warps_of,
+    one_launch,
     resident_blocks,
     rows_of,
-    shares_of,
+    shares_of_several,
 )
-from cudml.plan.normalization.steps import array_arguments, parameters
-from cudml.plan.plan import Launch, Plan, constants_of
+from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Warps of a block, each with groups of its own.
-_WARPS_OF_SHORT_GROUPS = 2
-
-#: Rows of 32 chunks that a warp holds of groups that it need not share: of several, or of one, which has no more than
-#: this, or than that if elements are halves or groups few: 1024 halves take 0.251 ms of a warp of its own with nobody
-#: else's group, and 0.342 so; 768 take 0.324 and 0.477 ms.
-_SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
-
-#: Threads that fit a multiprocessor where these are halves of which only moments are asked: of (524288, 69) float16
-#: they take an H100 58 us so and 119 with 48 registers, of (524288, 64) 26.0 and 27.1; of (1000000, 33) floats 62 and
-#: 61, and of (136920, 440) bfloat16, aligned and in two rows, 52.7 and 50.2.
-_SHORT_READERS_OF_HALVES = THREADS_OF_64
-
-#: And of few warps that share halves which begin at odd ones, and hold so many rows: moments of (20000, 3001) float16
-#: take 45.9 us so and 49.3 with 48, of (9000, 7001) 47.7 and 52.2; but of (4000, 14001) 50.9 and 48.3, of (30000, 2050)
-#: 51.7 and 49.4.
+#: Threads that fit a multiprocessor where few warps share halves that begin at odd ones, and hold so many rows: moments
+#: of (20000, 3001) float16 take 45.9 us so and 49.3 with 48 registers, of (9000, 7001) 47.7 and 52.2; but of (4000,
+#: 14001) 50.9 and 48.3, of (30000, 2050) 51.7 and 49.4.
 _READERS_OF_ODD_HALVES, _ROWS_OF_ODD_HALVES, _MOST_WARPS_OF_ODD_HALVES = THREADS_OF_56, 4, 8
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows: as were the fastest on an
@@ -91,19 +78,13 @@ _ROWS_OF_ONE_WARP, _OF_ONE_WARP = 5, 8
 #: H100 5.6 us so and 6.4 by four, (8192, 1024) 14.7 and 15.7, their mean and variance 8.3 and 9.4.
 _ROWS_OF_TWO_WARPS, _OF_TWO_WARPS = 4, 2
 
-#: And for float32 of so many rows, each element of which has its own scale and bias: (100764, 333) take 91 us so, and
-#: 101 where all 4 rows of a short group are worked on; and of 4 that begin anywhere: (131072, 438) take an H100 158 us
-#: so, and 316.
-_ROWS_OF_PART, _ROWS_OF_SHIFTED_PART = (3,), (3, 4)
-
 #: And of floats in groups of one run, of more rows than so many, where scale and bias are the same for many of their
 #: elements, which leaves registers; or of groups of more than that which begin anywhere: (2236, 15001) take 101 us, and
 #: 123 by 8 rows. But several runs, (64, 2048, 14, 14) over 0, 2, 3, take an H100 98.4 us so, and 87.1.
 MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 
-#: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them; so
-#: many that this is no longer so; and so many that it is memory alone that counts.
-_FEW_ROWS, _SOME_ROWS, _MANY_ROWS = 16, 48, 256
+#: So many rows for each multiprocessor that it is no longer one warp that counts.
+_SOME_ROWS = 48
 
 #: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers, or 56 if it
 #: holds 4 that begin at words, or anywhere with a scale and bias of each element: (14643, 6146) bfloat16s take an H100
@@ -119,39 +100,6 @@ _SHARE_OF_48 = (6, 2)
 _PREFETCHED_IN_BULK = 1 << 24
 
 
-def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
-    """A group or several for each warp; None where groups are longer, or better have a warp that leaves rows out."""
-    chunks, rows = chunks_of(groups), rows_of(groups)
-    few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
-    in_part = few or groups.source.dtype.itemsize == 2 or _are_parts_of_rows(groups, rows, device)
-    if rows > (_SHORT_ROWS_OF_HALVES if in_part else _SHORT_ROWS):
-        return None
-    lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
-    most = group_rows if few else _SHORT_ROWS
-    held = min(most, lanes) if groups.packed("input") else most
-    groups_of_warp = held // group_rows * (LANES // lanes)
-    packed = all(groups.packed(name) for name in ("input", "output") if groups.has(name))
-    threads = THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else THREADS_OF_64
-    few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
-    of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
-    shares = {
-        **shares_of(groups, device, 1, held),
-        "TEAMS": _WARPS_OF_SHORT_GROUPS,
-        "RESIDENT": resident_blocks(groups, device, threads, _WARPS_OF_SHORT_GROUPS * LANES, of_readers),
-        "LINE_LANES": lanes,
-        "STORED_ROWS": 1,
-        "LENGTH": groups.length if lanes < LANES else 0,
-        "GROUP_ROWS": group_rows,
-        "ENDS": ends_of(groups, group_rows * lanes, _WARPS_OF_SHORT_GROUPS * groups_of_warp),
-    }
-    if lanes < LANES:
-        shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
-    if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
-        shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
-    blocks = math.ceil(groups.count / (_WARPS_OF_SHORT_GROUPS * groups_of_warp))
-    return one_launch("normalize_short_lines", groups, spec, shares, blocks)
-
-
 def plan_shared_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """Warps of a block for each group; None where a block cannot hold one."""
     rows, most_warps = rows_of(groups), most_warps_of(groups)
@@ -164,24 +112,25 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
     are_many = groups.has_own_operands or groups.has_operands_of_runs
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
-    shares = shares_of(groups, device, warps, of_warp)
+    shares = shares_of_several(groups, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, rows, of_warp, at_once, device)
     of_readers = _READERS_OF_ODD_HALVES if _are_odd_halves(groups, of_warp, warps) else THREADS_OF_48
     shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES, of_readers)
-    if _is_shifted(groups) and groups.count <= device.multiprocessors:
+    if is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
     shares["ENDS"] = ends_of(groups, warps * of_warp * LANES, 1)
     shares["SPLITS"] = warps > 1 and are_faster_apart(groups, spec)
+    shares |= {"CLUSTER": 1, "PREFETCHED": are_prefetched(groups, device, of_warp)}
     if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
         nbytes = groups.source.size * groups.source.dtype.itemsize
         shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
-    return one_launch("normalize_lines", groups, spec, shares, groups.count)
+    return one_launch("lines", groups, spec, shares, groups.count, warps)
 
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
     """Of a group of so many rows."""
-    table, packed, many = _line_rows(groups, spec), groups.packed("input"), _are_many(groups, rows, device)
+    table, packed, many = _line_rows(groups, spec), groups.packed("input"), are_many(groups, rows, device)
     if _holds_most(groups, rows):
         return MOST_ROWS
     if many and packed and _is_of_halves(groups) and rows == _ROWS_OF_ONE_WARP:
@@ -206,8 +155,8 @@ def _holds_most(groups: Groups, rows: int) -> bool:
     if groups.source.dtype.name != "float32" or not groups.has("output") or rows <= _ROWS_OF_LARGE or in_runs:
         return False
     if groups.has_own_operands:
-        return _is_shifted(groups) and rows > _ROWS_OF_LARGE_SHIFTED
-    return _is_shifted(groups) or groups.length % groups.chunk == 0
+        return is_shifted(groups) and rows > _ROWS_OF_LARGE_SHIFTED
+    return is_shifted(groups) or groups.length % groups.chunk == 0
 
 
 def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ...]:
@@ -226,11 +175,6 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
     if groups.source.dtype.itemsize == 8:
         return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
     return _OTHER_LINE_ROWS if groups.is_double else LINE_ROWS
-
-
-def _are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
-    """Groups of so many rows."""
-    return groups.count * rows > _MANY_ROWS * device.multiprocessors
 
 
 def _is_of_halves(groups: Groups) -> bool:
@@ -252,23 +196,10 @@ def _are_better_in_tiles(groups: Groups, rows: int) -> bool:
     return are_halves and rows > _MOST_ROWS_OF_RUNS and are_any_runs(groups)
 
 
-def _is_shifted(groups: Groups) -> bool:
-    """Whether a group is a run that begins anywhere."""
-    return groups.step_of_runs("input") > 0 and not groups.packed("input")
-
-
 def _are_odd_halves(groups: Groups, of_warp: int, warps: int) -> bool:
     """Whether few warps hold such rows of a run of halves that begins at an odd one."""
-    begins_at_odd = _is_shifted(groups) and groups.step_of_runs("input") == groups.source.dtype.itemsize == 2
+    begins_at_odd = is_shifted(groups) and groups.step_of_runs("input") == groups.source.dtype.itemsize == 2
     return begins_at_odd and of_warp == _ROWS_OF_ODD_HALVES and warps <= _MOST_WARPS_OF_ODD_HALVES
-
-
-def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:
-    """Whether a warp of its own is faster for a group of one run, as it leaves out a row that does not exist."""
-    own = groups.has("output") and groups.has_own_operands and len(groups.reduced.sizes) == 1
-    is_single = groups.source.dtype.itemsize == 4 and not groups.is_double
-    parts = _ROWS_OF_SHIFTED_PART if _is_shifted(groups) else _ROWS_OF_PART
-    return rows in parts and own and is_single and _are_many(groups, rows, device)
 
 
 def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: DeviceProperties) -> int:
@@ -279,7 +210,7 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: Dev
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         return THREADS_OF_56 if _ask_for_56(groups, of_warp) else THREADS_OF_48
     if _is_of_halves(groups) and groups.packed("input") and (rows, of_warp) == _SHARE_OF_48:
-        return THREADS_OF_48 if _are_many(groups, rows, device) else THREADS_OF_64
+        return THREADS_OF_48 if are_many(groups, rows, device) else THREADS_OF_64
     are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
@@ -298,13 +229,13 @@ def _are_large_in_runs(groups: Groups, rows: int, device: DeviceProperties) -> b
 def _ask_for_56(groups: Groups, of_warp: int) -> bool:
     """Whether so many rows of halves need as many registers."""
     is_much = groups.has_own_operands or groups.step_of_runs("input") > groups.source.dtype.itemsize
-    return of_warp == _ROWS_OF_56 and _is_shifted(groups) and is_much
+    return of_warp == _ROWS_OF_56 and is_shifted(groups) and is_much
 
 
 def _asks_for_80(groups: Groups, of_warp: int) -> bool:
     """Whether so many rows that begin anywhere, with their own scale and bias, need as many registers: (32768, 10029)
     floats take an H100 922 us so, and 1269 with 64, (32768, 3002) 265 and 273, (32768, 3001) bfloat16s 178 and 191."""
-    if not (_is_shifted(groups) and groups.has_own_operands):
+    if not (is_shifted(groups) and groups.has_own_operands):
         return False
     if groups.source.dtype.itemsize == 2:
         return of_warp == 4 and groups.step_of_runs("input") == 2
@@ -316,17 +247,9 @@ def are_faster_apart(groups: Groups, spec: Normalization) -> bool:
     groups are not, (3979, 8432) floats take 37 us so, and 33 otherwise; nor is gelu, of which there is much code."""
     if len(groups.reduced.sizes) > 1 or _is_gelu(spec):
         return False
-    return groups.step_of_runs("input") > 0 if groups.has("output") else _is_shifted(groups)
+    return groups.step_of_runs("input") > 0 if groups.has("output") else is_shifted(groups)
 
 
 def _is_gelu(spec: Normalization) -> bool:
     """Whether each element takes long."""
     return spec.activation is not None and spec.activation.name == "gelu"
-
-
-def one_launch(kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], blocks: int) -> Plan:
-    """The plan of so many blocks that read all groups once."""
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
-    block = shares["TEAMS"] * shares["WARPS"] * LANES
-    launch = Launch(kernel, blocks, block, arguments, cluster=shares["CLUSTER"], early=True)
-    return Plan("normalization_lines.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))

@@ -29,7 +29,7 @@ def parameters(groups: Groups, spec: Normalization) -> Struct:
 
 
 def _activation_parameters(spec: Normalization) -> tuple[float, float]:
-    """alpha and beta of kernels/activations.cuh."""
+    """alpha and beta of kernels/normalization_activations.cuh."""
     given = spec.activation.parameters if spec.activation else ()
     if len(given) == 1:
         return given[0], 1 / given[0] if given[0] else math.inf

@@ -1,5 +1,5 @@
 """The plans of normalizations of groups whose elements lie side by side, and that no block holds:
-kernels/normalization_lines.cu adds them up and reads them again, tile by tile.
+kernels/normalization_tiled_lines.cu.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cudml.plan.normalization.line_shares import (
     most_warps_of,
     resident_blocks,
     rows_of,
-    shares_of,
+    shares_of_several,
 )
 from cudml.plan.normalization.steps import apply_step, sum_step
 from cudml.plan.plan import Plan
@@ -62,7 +62,8 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     """The sums of all tiles, and every tile again."""
     tile = _tile(groups, device)
     chunks, block = tile.warps * tile.rows * tile.rounds * LANES, tile.warps * LANES
-    shares = {**shares_of(groups, device, tile.warps, tile.rows), "ROUNDS": tile.rounds}
+    shares = {**shares_of_several(groups, tile.warps, tile.rows), "ROUNDS": tile.rounds}
+    shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block)
     if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, THREADS_OF_64 // block))
     elif groups.source.dtype.itemsize == 2 and are_any_runs(groups):
@@ -75,10 +76,10 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
     constants |= shares
-    sums = sum_step("lines", groups, spec, constants, block)
+    sums = sum_step("tiled_lines", groups, spec, constants, block)
     if not groups.has("output"):
         return sums
-    return replace(sums, launches=sums.launches + apply_step("lines", groups, spec, constants, block).launches)
+    return replace(sums, launches=sums.launches + apply_step("tiled_lines", groups, spec, constants, block).launches)
 
 
 class _Tile(NamedTuple):

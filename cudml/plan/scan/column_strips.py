@@ -108,7 +108,7 @@ def _copy_bytes(case: ColumnCase) -> int:
 
 
 def _overlap(case: ColumnCase, columns: int) -> bool:
-    """kernels/column_units.cuh: OVERLAPPING."""
+    """kernels/scan_column_units.cuh: OVERLAPPING."""
     source, output = case.source, case.output
     if source.dtype.itemsize != output.dtype.itemsize or source.shape != output.shape or not columns >= LANES:
         return False

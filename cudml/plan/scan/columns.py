@@ -109,12 +109,12 @@ _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 #: not, 0.581 ms with 2 and 8, 0.575 with 4 and 8, 0.563 with 8 and 4.
 _SHIFTED_HANDS = {True: (4, 8), False: (8, 4)}
 
-#: Units of a ticket where rows begin at any element, so that neighbours share loads (kernels/column_loaders.cuh): on an
-#: H200 (65536, 4097) float32 takes 0.5781 ms with 1, 0.5697 with 2, 0.5720 with 3 and 0.5858 with 4 of them, rows of
-#: 4096 padded by an element 0.555, 0.550 and, with 4, 0.563.
+#: Units of a ticket where rows begin at any element, so that neighbours share loads (kernels/scan_column_loaders.cuh):
+#: on an H200 (65536, 4097) float32 takes 0.5781 ms with 1, 0.5697 with 2, 0.5720 with 3 and 0.5858 with 4 of them, rows
+#: of 4096 padded by an element 0.555, 0.550 and, with 4, 0.563.
 _SHIFTED_UNITS_OF_TICKET = 2
 
-#: kernels/column_units.cuh: LINE_WORDS.
+#: kernels/scan_column_units.cuh: LINE_WORDS.
 _LINE_WORDS = 16
 
 
@@ -336,7 +336,7 @@ def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns)
     shares = {
         **chosen.constants,
         "HARDWARE_GATES": case.device.hardware_gates,
-        "HEADS_AT_ONCE": 1,  # kernels/stream.cuh asks; columns have no segments
+        "HEADS_AT_ONCE": 1,  # kernels/scan_fold.cuh asks; columns have no segments
         "EVICTION": _eviction(case, chosen),
         "INDEX": c_name(index),
         "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
@@ -360,7 +360,7 @@ def _contiguous_output(case: ColumnCase) -> bool:
 
 
 def _digit_bits(case: ColumnCase, strip: Strip) -> int:
-    """kernels/column_fold.cuh: DIGIT_BITS."""
+    """kernels/scan_column_fold.cuh: DIGIT_BITS."""
     few, most = _BLOCKS_OF_WIDE_DIGITS
     plain = case.accumulator <= 8 and case.output.dtype.itemsize >= 4 and strip.columns >= LANES
     wide = plain and few <= strip.blocks <= most
@@ -371,13 +371,13 @@ def _digit_bits(case: ColumnCase, strip: Strip) -> int:
 
 
 def _reads(strip: Strip, digits: int) -> int:
-    """kernels/column_fold.cuh: READS."""
+    """kernels/scan_column_fold.cuh: READS."""
     few = digits == 3 and (strip.columns < LANES or strip.few_blocks)
     return _FEW_READS if few else _NARROW_READS if digits == _NARROW_DIGIT_BITS else _READS
 
 
 def _prefetched(case: ColumnCase, strip: Strip) -> int:
-    """kernels/column_loaders.cuh: PREFETCHED. Strips that follow each other in memory have to be of one band for 2."""
+    """kernels/scan_column_loaders.cuh: PREFETCHED. For 2, strips that follow each other have to be of one band."""
     across = math.ceil(case.inner / strip.columns)
     together = _band(across * case.outer, _BAND) % across == 0
     neighbours = strip.copies > case.source.dtype.itemsize and not case.fits_densely
@@ -416,7 +416,7 @@ def _exchange_bytes(case: ColumnCase, columns: int, span: int) -> int:
 
 
 def _stage_bytes(case: ColumnCase, chosen: Columns) -> int:
-    """kernels/column_units.cuh: STAGE_BYTES and struct Stage."""
+    """kernels/scan_column_units.cuh: STAGE_BYTES and struct Stage."""
     size = case.value.itemsize if chosen.load == BY_ELEMENTS else case.source.dtype.itemsize
     rows = max(1, chosen.chunks // LANES)
     row_chunks = chosen.chunks // rows

@@ -92,7 +92,7 @@ class _Case(NamedTuple):
     """Bytes of an element in a stage."""
     load: int
     widened: bool
-    """kernels/widened_rows.cuh: rows are summed in fewer bytes than lines, and leave in pieces of 16 bytes."""
+    """kernels/scan_widened_rows.cuh: rows are summed in fewer bytes than lines, and leave in pieces of 16 bytes."""
 
     @classmethod
     def of(
@@ -241,7 +241,7 @@ def _loaders(case: _Case) -> tuple[int, int]:
 
 
 def _samples(case: _Case) -> int:
-    """kernels/samples.cuh: struct Samples, which is there in any case."""
+    """kernels/scan_samples.cuh: struct Samples, which is there in any case."""
     if not case.work.segmented:
         return 1
     return _SAMPLES if case.device.shared_bytes_per_block >= _ROOMY_BYTES else _FEW_SAMPLES

@@ -170,7 +170,7 @@ def scan_constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], w
 
 
 def segment_constants(offsets: ArrayLayout | None, work: Work) -> Constants:
-    """Those of kernels/segments.cuh."""
+    """Those of kernels/scan_segments.cuh."""
     return {
         "OFFSET": c_name(offsets.dtype) if offsets is not None else "int",
         "OFFSET_ALIGNED": offsets.element_aligned if offsets is not None else 1,

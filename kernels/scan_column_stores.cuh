@@ -1,11 +1,11 @@
 // How the scanners of a block store the spans of a unit: directly, or through the stage that they came from.
 //
-// Constants that the plan sets, beside those of column_units.cuh:
+// Constants that the plan sets, beside those of scan_column_units.cuh:
 //     EXCHANGE             1: outputs of a dense strip go through the stage; those of OUTPUT_TURNED always do
 //     EXCHANGE_BYTES       so many neighbouring bytes are then stored at once
 #pragma once
 
-#include "column_units.cuh"
+#include "scan_column_units.cuh"
 
 static_assert(!EXCHANGE || (sizeof(Output) == SIZE && DENSE && WARPS_ACROSS == 1), "outputs take the place of inputs");
 

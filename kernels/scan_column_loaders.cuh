@@ -3,14 +3,14 @@
 // Where a column ends inside a span, the span is filled up, so that nobody who reads a stage asks for the end: that
 // would take an eighth of the time to compile. Spans behind it are left as they are, and read by nobody.
 //
-// Constants that the plan sets, beside those of column_units.cuh:
+// Constants that the plan sets, beside those of scan_column_units.cuh:
 //     LOADERS              in warps
 //     PREFETCHED           units are brought into the second-level cache before they are copied, to stay as EVICTION
 //                          says. 0: they are not, and EVICTION is of copies; 1: each by one block; 2: those of strips
 //                          side by side, whose elements are neighbours, by all blocks that work on them
 #pragma once
 
-#include "column_units.cuh"
+#include "scan_column_units.cuh"
 
 static_assert(LOAD != IN_BULK || (DENSE && LOADERS == 1), "");
 

@@ -1,10 +1,10 @@
 // A search among offsets that begins in shared memory.
 //
-// Constants that the plan sets, beside those of segments.cuh:
+// Constants that the plan sets, beside those of scan_segments.cuh:
 //     SAMPLES         offsets that are kept there, at most
 #pragma once
 
-#include "segments.cuh"
+#include "scan_segments.cuh"
 
 // Where segments at even steps start. Between two of them a guess is good.
 struct Samples {

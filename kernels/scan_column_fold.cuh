@@ -15,13 +15,13 @@
 // H200 (1048576, 256) float32 reaches 12 % of copy speed where folders publish blocks, and 90 % with bundlers. With
 // digits of 1 bit there are more hops; with more bits, more to read.
 //
-// Constants that the plan sets, beside those of column_units.cuh:
+// Constants that the plan sets, beside those of scan_column_units.cuh:
 //     DIGIT_BITS
 //     READS                    words that a lane of a folder reads at a time, about
 //     FOLDERS, FOLDER_SETS     warps of a set, which are the bundlers too, and how many sets there are
 #pragma once
 
-#include "column_units.cuh"
+#include "scan_column_units.cuh"
 
 constexpr int DIGITS = (UNIT_BITS + DIGIT_BITS - 1) / DIGIT_BITS, OF_DIGIT = (1 << DIGIT_BITS) - 1;
 constexpr int LANES_OF_COLUMN = COLUMNS >= LANES ? 1 : 1 << log2_of(LANES / COLUMNS);

@@ -8,7 +8,7 @@
 // strip has to be remembered from one of its units to the next, they come in bands of a few hundred strips. A ticket
 // stands for UNITS_OF_TICKET units that follow each other in that order.
 //
-// Constants that the plan sets, beside those of columns.cuh:
+// Constants that the plan sets, beside those of scan_columns.cuh:
 //     COLUMNS              columns of a strip
 //     CHUNKS               chunks of a unit, along the axis: a power of two
 //     UNIT_BITS            bits of the number of a strip's units
@@ -27,9 +27,9 @@
 //     STAGES
 #pragma once
 
-#include "columns.cuh"
+#include "scan_columns.cuh"
 #include "gate.cuh"
-#include "stream.cuh"
+#include "scan_fold.cuh"
 
 using Staged = Select<LOAD != BY_ELEMENTS, Input, Value>::type;  // ordinary loads convert on the way
 using Gate = GateOf<HARDWARE_GATES>::type;

@@ -1,0 +1,117 @@
+"""The plans of scans of lines of less than a row, of which a warp holds several: kernels/scan_short_lines.cu,
+scan_flat_lines.cu, scan_shifted_lines.cu and scan_tiny_lines.cu.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cudml.plan.device import LANES
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.plan import Launch, Plan, Pointer, constants_of
+from cudml.plan.scan.work import Constants, Work
+
+#: Warps of a block that works on short lines; on lines of several warps, at least.
+WARPS = 4
+
+#: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time. Lines of three
+#: float32 reach 99 % of copy speed with 2 and 98 % with 4; where they do not lie end to end, 89 and 88 %.
+_SPREAD_ROWS = 2
+
+#: The same where they lie end to end in whole chunks that do not fill the lanes. (2097152, 100) float32 take 0.399 ms
+#: with 2, 0.403 ms with 3 and 4, and 0.422 ms by a warp for each line.
+_FLAT_ROWS = 2
+
+#: The same where they are loaded from any address and leave end to end: as many bytes of chunks at the most.
+_SHIFTED_BYTES = 64
+
+#: Bytes of tiny lines that a lane loads at once at the most, and of those that it scans in registers.
+_TINY_BYTES, _SHARE_BYTES = 64, 64
+
+
+def plan_short_lines(arrays: dict[str, ArrayLayout], constants: Constants, work: Work, shifted: bool) -> Plan | None:
+    """None where a warp had better have one line; `shifted`: inputs are moved in words, from any address."""
+    chunks = math.ceil(work.length / work.chunk)
+    if not 0 < chunks <= LANES or work.segmented:
+        return None
+    if lines := _lines_of_lane(arrays, constants, work):
+        return _plan_tiny_lines(arrays, constants, work, lines)
+    if shifted and _leave_end_to_end(arrays, constants, work):
+        return _plan_shifted_lines(arrays, constants, work)
+    line_lanes = 1 << (chunks - 1).bit_length()
+    if _is_flat(constants, work):
+        return _plan_flat_lines(constants, work, line_lanes)
+    return _plan_spread_lines(constants, work, line_lanes) if chunks <= LANES // 2 else None
+
+
+def _leave_end_to_end(arrays: dict[str, ArrayLayout], constants: Constants, work: Work) -> bool:
+    """Whether outputs lie end to end, of lines for which it pays to gather them. Lines of two chunks of 4 bytes an
+    element or more reach copy speed as single elements."""
+    dense = constants["OUTPUT_DENSE"] and constants["OUTPUT_ALIGNED"] and not constants["INITIAL"]
+    small = arrays["input"].dtype.itemsize < 4 or work.length > 2 * work.chunk
+    return bool(dense and small and work.is_flat(work.output_line, work.output_axis))
+
+
+def _lines_of_lane(arrays: dict[str, ArrayLayout], constants: Constants, work: Work) -> int:
+    """Lines that a lane has where it has whole ones: the most whole words at a time. 0 where it has not."""
+    source, output = arrays["input"], arrays["output"]
+    size = source.dtype.itemsize
+    if work.length > work.chunk or output.dtype.itemsize != size or size > 2:
+        return 0
+    if (constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"]) or constants["INITIAL"]:
+        return 0
+    ends_meet = all(d.rank == 1 and d.strides[0] == work.length * size for d in (work.input_line, work.output_line))
+    dense = constants["INPUT_DENSE"] and constants["OUTPUT_DENSE"]
+    if not (ends_meet and dense and source.alignment == output.alignment == VECTOR_BYTES):
+        return 0
+    line = work.length * size
+    shares = (math.lcm(line, words) for words in (VECTOR_BYTES, 8, 4))
+    return next(share for share in shares if share <= _SHARE_BYTES) // line
+
+
+def _is_flat(constants: Constants, work: Work) -> bool:
+    """Whether lines lie end to end in whole chunks, a number of them that is no power of two."""
+    in_chunks = bool(constants["INPUT_PACKED"] and constants["OUTPUT_PACKED"])
+    ends_meet = work.is_flat(work.input_line, work.input_axis) and work.is_flat(work.output_line, work.output_axis)
+    return in_chunks and ends_meet and (work.length // work.chunk).bit_count() != 1
+
+
+def _plan_spread_lines(constants: Constants, work: Work, line_lanes: int) -> Plan:
+    """As many lines for each row of a warp as fit."""
+    rows = 1 if constants["INPUT_PACKED"] else _SPREAD_ROWS
+    in_order = not constants["REVERSE"]
+    flat_in = constants["INPUT_DENSE"] and work.is_flat(work.input_line, work.input_axis)
+    flat_out = constants["OUTPUT_DENSE"] and work.is_flat(work.output_line, work.output_axis)
+    shares: Constants = {
+        "LINE_LANES": line_lanes,
+        "FLAT_IN": in_order and flat_in,
+        "FLAT_OUT": in_order and flat_out and not constants["INITIAL"],
+    }
+    return _plan("scan_short_lines", constants, work, shares, rows, rows * (LANES // line_lanes))
+
+
+def _plan_flat_lines(constants: Constants, work: Work, line_lanes: int) -> Plan:
+    """The same where they lie end to end in whole chunks that do not fill the lanes."""
+    shares: Constants = {"LINE_LANES": line_lanes}
+    return _plan("scan_flat_lines", constants, work, shares, _FLAT_ROWS, _FLAT_ROWS * (LANES // line_lanes))
+
+
+def _plan_shifted_lines(arrays: dict[str, ArrayLayout], constants: Constants, work: Work) -> Plan:
+    """The same where they are loaded from any address, and leave end to end."""
+    lanes = math.ceil(work.length / work.chunk)
+    rows = max(1, _SHIFTED_BYTES // (work.chunk * max(array.dtype.itemsize for array in arrays.values())))
+    shares: Constants = {"LINE_LANES": lanes, "SHIFTED_IN": 1}
+    return _plan("scan_shifted_lines", constants, work, shares, rows, rows * (LANES // lanes))
+
+
+def _plan_tiny_lines(arrays: dict[str, ArrayLayout], constants: Constants, work: Work, lines: int) -> Plan:
+    """So many lines for each lane at a time."""
+    rows = max(1, _TINY_BYTES // (lines * work.length * arrays["input"].dtype.itemsize))
+    return _plan("scan_tiny_lines", constants, work, {"LANE_LINES": lines}, rows, rows * LANES * lines)
+
+
+def _plan(kernel: str, constants: Constants, work: Work, shares: Constants, rows: int, lines_of_warp: int) -> Plan:
+    arguments = (Pointer("input"), Pointer("output"), work.geometry)
+    launch = Launch(kernel, math.ceil(work.lines / (lines_of_warp * WARPS)), WARPS * LANES, arguments, early=True)
+    of_all: Constants = {"WARPS": 1, "GROUPS": WARPS, "ROWS": rows, "LENGTH": work.length, "SHIFTED_OUT": 0}
+    return Plan(f"{kernel}.cu", constants_of(**{**constants, **of_all, "SHIFTED_IN": 0, **shares}), (launch,))

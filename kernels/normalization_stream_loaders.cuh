@@ -1,0 +1,200 @@
+// How the loaders of normalization_stream.cu fill a stage.
+//
+// Runs that are long and aligned are loaded by bulk copies, one for each; a single run by one copy at any address, as
+// are short runs together with small gaps between them; other runs by threads, of whom none waits for what it copies;
+// what is smaller than a copy, and elements with gaps, by ordinary loads.
+#pragma once
+
+#include "normalization_stream.cuh"
+
+// Scale and bias that every group reads again are to stay in the cache, so input and output leave it first: 64 groups
+// of 16 MiB took 0.87 ms on an H200, and 1.0 without either hint. Where nothing is read again hints cost up to 4 %.
+__device__ void copy_in_bulk(Gate& full, char* to, const char* from, unsigned bytes) {
+    full.template arrive_with_copy<OPERANDS_AGAIN ? EVICT_FIRST : EVICTION>(to, from, bytes);
+}
+
+// The copy engine moves whole 16 bytes. The few elements of a run before and after them are copied one by one, without
+// waiting for them where they are not too small: an H200 needs 0.56 ms for 4096 rows of 65536 floats that are padded by
+// one, and 0.61 with a loader that waits.
+constexpr bool HAS_EDGES = !INPUT_PACKED || ENDS == CUT, EDGES_BY_COPIES = HAS_EDGES && SIZE >= 4 && INPUT_ALIGNED;
+constexpr int EDGE = EDGES_BY_COPIES ? SIZE : 1;  // bytes at a time
+
+__device__ void copy_edges(char* to, const char* from, int head, int bulk, int bytes) {
+    const int lane = lane_index();
+    int i = (lane - 1) * EDGE;
+    if (i >= head) i += bulk;
+    fence_async_proxy();  // of what was copied here the last time round
+    if (lane > 0 && i < bytes) {
+        if constexpr (EDGES_BY_COPIES) copy_async<EDGE>(to + i, from + i);
+        else to[i] = from[i];
+    }
+    __syncwarp();
+}
+
+// One run, by a warp.
+__device__ void copy_run(Gate& full, char* to, const char* from, int bytes) {
+    const int place = static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16);
+    const int before = (16 - place) % 16, head = before < bytes ? before : bytes, bulk = (bytes - head) / 16 * 16;
+    if (HAS_EDGES) copy_edges(to, from, head, bulk, bytes);
+    if (lane_index() == 0 && bulk > 0) copy_in_bulk(full, to + head, from + head, bulk);
+    else if (EDGES_BY_COPIES) full.arrive_after_copies();
+    else full.arrive();
+}
+
+// Many runs, by a warp in which each lane has one.
+__device__ void copy_runs(const Work& work, const Unit& unit, const char* of_group, Gate& full, char* data) {
+    const Index run = work.g.reduced.size[REDUCED_RANK - 1], begin = unit.begin, end = begin + unit.count;
+    const Index of_lane = (work.g.reduced.quotient(begin, REDUCED_RANK - 1) + lane_index()) * run;
+    const Index first = of_lane < begin ? begin : of_lane, last = of_lane + run < end ? of_lane + run : end;
+    if (first < last) {
+        copy_in_bulk(full, data + (first - begin) * SIZE, address_of(of_group, work.g, first),
+                     static_cast<unsigned>(last - first) * SIZE);
+    } else {
+        full.arrive();
+    }
+}
+
+// What a thread copies without waiting for it: a chunk, or a grain or an element of many runs. Those of one run with
+// gaps are loaded faster: every second of 4096 x 65536 floats took 0.53 ms on an H200, and 0.55 by copies. Those of
+// many runs are not: padded by one, 64 x 256 x 128 x 128 of them took 0.90 ms by loads and 0.71 by copies.
+constexpr int COPIED = INPUT_PACKED ? CHUNK : INPUT_GRAIN;
+constexpr bool BY_THREADS = COPIED * SIZE >= 4 && INPUT_ALIGNED && (INPUT_PACKED || REDUCED_RANK > 1);
+constexpr int COPY_BYTES = BY_THREADS ? COPIED * SIZE : 4;
+
+// By all loaders.
+__device__ void copy_by_threads(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
+    constexpr int THREADS = LOADERS * LANES;
+    const int whole = unit.count / COPIED * COPIED, rest = whole + static_cast<int>(threadIdx.x);
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x) * COPIED; i < whole; i += THREADS * COPIED) {
+        copy_async<COPY_BYTES>(data + i * SIZE, address_of(group.input, work.g, unit.begin + i));
+    }
+    if (rest < unit.count) {
+        reinterpret_cast<Input*>(data)[rest] = load_input(group, work.g, unit.begin + rest);
+        copy_async_wait_all();
+        full.arrive();
+    } else {
+        full.arrive_after_copies();
+    }
+}
+
+// Runs of halves that begin anywhere, by all loaders, who wait for what they load: chunks of a unit are put together
+// from the two pieces of 16 bytes that they lie in, where these are the run's. What is left of a run, less than 16
+// elements at each end, is copied by the lanes of a warp, while these are on their way: (64, 192, 71, 71) over 0, 2, 3
+// take an H100 126 us so, and 136 if it comes first.
+__device__ bool lies_in_pieces(Index place, Index run) { return place >= CHUNK && place + 2 * CHUNK <= run; }
+
+__device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& group, Input* to) {
+    constexpr int AT_ONCE = 4, INNER = REDUCED_RANK - 1;
+    const Index run = work.g.reduced.size[INNER], first = work.g.reduced.quotient(unit.begin, INNER);
+    const Index runs = work.g.reduced.quotient(unit.begin + unit.count - 1, INNER) - first + 1;
+    const Index place = lane_index() < LANES / 2 ? lane_index() : run - LANES + lane_index();
+    for (Index r = threadIdx.x / LANES; r < runs; r += AT_ONCE * LOADERS) {
+        Input element[AT_ONCE];
+        int number[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const Index begin = (first + r + k * LOADERS) * run - unit.begin, i = begin + place;
+            const bool exists = r + k * LOADERS < runs && 0 <= i && i < unit.count;
+            const Index of_chunk = i / CHUNK * CHUNK;
+            const bool in_pieces = of_chunk + CHUNK <= unit.count && lies_in_pieces(of_chunk - begin, run);
+            number[k] = exists && !in_pieces ? static_cast<int>(i) : -1;
+            element[k] = load_input(group, work.g, unit.begin + (number[k] < 0 ? 0 : number[k]));
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            if (number[k] >= 0) to[number[k]] = element[k];
+        }
+    }
+}
+
+__device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays& group, char* data) {
+    using Piece = PieceOf<16>;
+    constexpr int CHUNKS_OF_LANE = UNIT_ROWS / LOADERS, INNER = REDUCED_RANK - 1;
+    static_assert(!IN_PIECES || UNIT_ROWS % LOADERS == 0, "all loaders copy as much");
+    const Index run = work.g.reduced.size[INNER];
+    const char* const other = address_of(group.input, work.g, CHUNK);  // in pieces of the first run
+    Piece low[CHUNKS_OF_LANE], high[CHUNKS_OF_LANE];
+    unsigned within[CHUNKS_OF_LANE];
+    bool in_pieces[CHUNKS_OF_LANE];
+#pragma unroll
+    for (int k = 0; k < CHUNKS_OF_LANE; k++) {
+        const int i = (k * LOADERS * LANES + static_cast<int>(threadIdx.x)) * CHUNK;
+        const Index number = unit.begin + i, place = number - work.g.reduced.quotient(number, INNER) * run;
+        in_pieces[k] = i + CHUNK <= unit.count && lies_in_pieces(place, run);
+        const char* from = in_pieces[k] ? address_of(group.input, work.g, number) : other;
+        within[k] = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
+        const Piece* piece = reinterpret_cast<const Piece*>(from - within[k]);
+        low[k] = piece[0];
+        high[k] = piece[within[k] == 0 ? 0 : 1];
+    }
+    copy_ends(work, unit, group, reinterpret_cast<Input*>(data));
+#pragma unroll
+    for (int k = 0; k < CHUNKS_OF_LANE; k++) {
+        const int i = (k * LOADERS * LANES + static_cast<int>(threadIdx.x)) * CHUNK;
+        const Piece chunk = bytes_across<SIZE>(low[k], high[k], within[k]);
+        if (in_pieces[k]) *reinterpret_cast<Piece*>(data + i * SIZE) = chunk;
+    }
+}
+
+// By all loaders, who wait for what they load.
+__device__ void copy_by_elements(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
+    constexpr int AT_ONCE = SIZE == 2 ? 32 : 16, THREADS = LOADERS * LANES;
+    Input* to = reinterpret_cast<Input*>(data);
+    for (int first = threadIdx.x; first < unit.count; first += AT_ONCE * THREADS) {
+        Input element[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int i = first + k * THREADS < unit.count ? first + k * THREADS : unit.count - 1;
+            element[k] = load_input(group, work.g, unit.begin + i);
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            if (first + k * THREADS < unit.count) to[first + k * THREADS] = element[k];
+        }
+    }
+    full.arrive();
+}
+
+// Units that the copy engine loads at a time. More get in each other's way: for 64 x 256 x 128 x 128 floats over 1, 2,
+// 3 an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less. With scale and bias of every element it needs
+// 0.650 ms with three, 0.622 with two and 0.719 with one.
+constexpr int BEST_IN_FLIGHT = OPERANDS_KEPT > 0 ? 2 : 3, IN_FLIGHT = STAGES < BEST_IN_FLIGHT ? STAGES : BEST_IN_FLIGHT;
+
+__device__ void await_loaded(const Work& work, int visit) {
+    if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
+}
+
+__device__ void load_unit(const Work& work, const Unit& unit, const Arrays& group) {
+    Gate& full = work.stage(unit.visit).full;
+    char* const data = work.data(unit.visit);
+    if constexpr (IN_PIECES) {
+        if (unit.count > 0) copy_by_pieces(work, unit, group, data);
+        full.arrive();
+    } else if constexpr (!BULK && BY_THREADS) {
+        copy_by_threads(work, unit, group, full, data);
+    } else if (!BULK) {
+        copy_by_elements(work, unit, group, full, data);
+    } else if (ONE_RUN || GAPS > 0) {
+        const int bytes = unit.count > 0 ? place_in_stage(work.g, unit.count - 1) + SIZE : 0;
+        char* const to = data + stage_offset(work, group, unit);
+        copy_run(full, to, address_of(group.input, work.g, unit.begin), bytes);
+    } else {
+        copy_runs(work, unit, group.input, full, data);
+    }
+}
+
+__device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
+    Draws draw(team);
+    for (; turn.exists(); turn.move(1)) {
+        const Arrays group = work.group(turn.bundle);
+#pragma unroll 1
+        for (int i = 0; i < PIECE; i++) {
+            const Unit unit = work.unit(turn, i);
+            await_emptied(work, unit.visit);
+            if (BULK) await_loaded(work, unit.visit - IN_FLIGHT);
+            load_unit(work, unit, group);
+        }
+        if (DRAWN > 0 && threadIdx.x == 0) draw.after(turn.number);
+    }
+}
