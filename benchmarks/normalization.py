@@ -114,8 +114,8 @@ _PANELS: dict[str, tuple[Key, ...]] = {
 
 # Short sequences of few channels, and a batch of tiny images, whose channels are normalized, and odd rows of halves.
 _PANELS_OF_ALL: dict[str, tuple[Key, ...]] = {
-    "float32": (((12782640, 3, 7), (0, 2)), ((8947848, 5, 2, 3), (0, 2, 3))),
-    "float16": (((25565280, 3, 7), (0, 2)), ((16268816, 33), 0)),
+    "float32": (((12782640, 3, 7), (0, 2)), ((8947848, 5, 2, 3), (0, 2, 3)), ((2033600, 33, 4), (0, 2))),
+    "float16": (((25565280, 3, 7), (0, 2)), ((33554432, 8, 2), (0, 2)), ((16268816, 33), 0)),
 }
 
 _MOMENTS_OF_HALVES: tuple[Key, ...] = (((16384, 16384), 1), _STREAM, (_IMAGES, (0, 2)), ((65536, 8192), 0))

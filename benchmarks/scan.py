@@ -123,6 +123,12 @@ _PANELS: dict[str, tuple[Shape, ...]] = {
     "int8": ((5592320, 64, 3),),
 }
 
+# Axes of one to three steps, and rows that begin anywhere. No figure is required of these either.
+_FEW_STEPS: dict[str, tuple[Shape, ...]] = {
+    "float16": ((1, 1 << 29), (2, (1 << 28) - 16), (2, (1 << 28) - 15)),
+    "int8": ((3, 357_913_936),),
+}
+
 # group, types, whether the result is of the same type where NumPy would widen it, and for shapes and axes the percent.
 _TYPED: tuple[tuple[str, tuple[str, ...], bool, dict[tuple[Shape, int], float]], ...] = (
     (
@@ -207,6 +213,10 @@ def _cases() -> Iterator[ScanCase]:
         options = {"dtype": dtype} if dtype == "int8" else {}
         for shape in shapes:
             yield ScanCase("cumsum", dtype, shape, 1, options, group="panels")
+    for dtype, shapes in _FEW_STEPS.items():
+        options = {"dtype": dtype} if dtype == "int8" else {}
+        for shape in shapes:
+            yield ScanCase("cumsum", dtype, shape, 0, options, group="few steps")
     for baseline in (plain[key] for key in _VARIED):
         for op, options in _VARIATIONS:
             yield replace(baseline, op=op, options=options, group="variations", required=None, baseline=baseline)

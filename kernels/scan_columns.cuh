@@ -95,13 +95,15 @@ struct Values {
         }
     }
 
-    // `at(k)` loads step k of the span. All loads come before the first use.
-    template <typename At> __device__ void load_whole(At at) {
-        decltype(at(0)) pack[SPAN_STEPS];
+    // `at(k)` loads step k of the span, of which EXISTING exist. All loads come before the first use.
+    template <int EXISTING = SPAN_STEPS, typename At> __device__ void load_whole(At at) {
+        decltype(at(0)) pack[EXISTING];
 #pragma unroll
-        for (int k = 0; k < SPAN_STEPS; k++) pack[k] = at(k);
+        for (int k = 0; k < EXISTING; k++) pack[k] = at(k);
 #pragma unroll
-        for (int k = 0; k < SPAN_STEPS; k++) set(k, pack[k]);
+        for (int k = 0; k < EXISTING; k++) set(k, pack[k]);
+#pragma unroll
+        for (int k = EXISTING; k < SPAN_STEPS; k++) clear(k);
     }
 
     // The same of a span of which `count` steps exist. Steps that do not exist are not merely skipped: NVRTC 13.0

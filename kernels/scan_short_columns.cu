@@ -60,16 +60,19 @@ __device__ void scan_rest(const char* input, char* output, const Geometry& g, In
 
 extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_columns(const char* input, char* output, Geometry g) {
     await_launch_ahead();
-    const int span = static_cast<int>(threadIdx.x) / ACROSS;
+    const int span = SPANS == 1 ? 0 : static_cast<int>(threadIdx.x) / ACROSS;
     const Index line = (static_cast<Index>(blockIdx.x) * ACROSS + threadIdx.x % ACROSS) * VECTOR;
     const Index begin = span * SPAN_STEPS, length = LENGTH > 0 ? LENGTH : g.length;
     const bool exists = line < g.lines;
-    if (LENGTH == 1 && exists && line + VECTOR > g.lines) return scan_rest(input, output, g, line);
+    if (LENGTH > 0 && !exists) return;
+    if (LENGTH == 1 && line + VECTOR > g.lines) return scan_rest(input, output, g, line);
     const int count = exists ? up_to(length - begin, SPAN_STEPS) : 0;
 
     Values values;
     const Source source(input, g, exists ? line : 0, count > 0 ? begin : 0);
-    values.load(count, [&](int k) { return source.load(k); });
+    const auto at = [&](int k) { return source.load(k); };
+    if constexpr (LENGTH > 0) values.load_whole<LENGTH>(at);
+    else values.load(count, at);
     if constexpr (SPANS == 1) scan_alone(values);
     else scan_together(values, span);
 

@@ -130,6 +130,24 @@ def test_panels_of_all_groups_have_the_bits_of_padded_rows(xp, shape, scaled, dt
     assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((15_001, 5, 4), np.float32), ((15_001, 8, 2), np.float16), ((15_001, 7, 2), np.float64)]
+)
+def test_panels_of_short_pieces_have_the_bits_of_padded_rows(xp, shape, dtype):
+    """Which no block could hold as bundles."""
+    x = random(np.random.default_rng(82), shape, np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1, cluster_launch=False):
+        check(xp, x, (0, 2), random(np.random.default_rng(83), (shape[1], 1), np.float32))
+        dense, padded = (
+            mean_variance_normalization(place(xp, x, pattern), axes=(0, 2))
+            for pattern in ("contiguous", "padded lines")
+        )
+        moments = [mean_var(place(xp, x, pattern), (0, 2)) for pattern in ("contiguous", "padded lines")]
+    assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+    for of_dense, of_padded in zip(*moments, strict=True):
+        assert_same_bits(xp.to_numpy(of_dense), xp.to_numpy(of_padded))
+
+
 @pytest.mark.parametrize(("shape", "dtype"), [((4001, 33), np.float16), ((50_001, 3), np.float16)])
 def test_odd_rows_of_halves_have_the_bits_of_padded_rows(xp, shape, dtype):
     x = random(np.random.default_rng(76), shape, np.dtype(dtype))

@@ -10,7 +10,7 @@ from cudml.plan import make_plan
 from cudml.plan.activation import Activation
 from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
-from cudml.plan.spec import Moments, Normalization, Scan
+from cudml.plan.spec import Moments, Normalization
 
 
 @pytest.mark.parametrize(
@@ -317,23 +317,6 @@ def test_what_reads_halves_that_begin_anywhere_has_more_registers(shape, dtype, 
     [launch] = plan.launches
     threads = int(constants(plan)["RESIDENT"]) * launch.block
     assert 65536 // threads // 8 * 8 == registers
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype", "block", "spans"),
-    [
-        ((32, 1_864_071), "float64", 512, 2),
-        ((16, 6_000_001), "float16", 512, 1),
-        ((32, 3_000_000), "float32", 128, 1),  # whole vectors
-        ((10, 600_001), "int8", 128, 1),  # few bytes
-        ((2, 18_295_956), "float16", 128, 1),  # few steps
-    ],
-)
-def test_large_rows_that_begin_anywhere_have_large_blocks(shape, dtype, block, spans):
-    array = layout(shape, dtype)
-    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
-    assert (plan.launches[0].kernel, plan.launches[0].block) == ("scan_short_columns", block)
-    assert int(constants(plan)["SPANS"]) == spans
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,13 @@ from cudml.plan.spec import Moments, Normalization
         ((30_000, 3, 147), "float32", "stream", "tiled_lines"),
         ((50_000, 3, 147), "float32", "panel_tiles", "tiled_lines"),
         ((50_000, 3, 353), "float32", "tiled_lines", "tiled_lines"),  # more than 4096 bytes
-        ((500_000, 3, 8), "float32", "bundle_tiles", "bundle_tiles"),  # whole vectors
+        ((500_000, 3, 8), "float32", "panel_tiles", "panel_tiles"),  # two vectors, and no pairs of groups
+        ((500_000, 4, 8), "float32", "bundle_tiles", "bundle_tiles"),
+        ((500_000, 33, 4), "float32", "panel_tiles", "bundle_tiles"),
+        ((500_000, 3, 12), "float32", "bundle_tiles", "bundle_tiles"),
+        ((500_000, 12, 3), "float32", "panel_tiles", "panel_tiles"),  # less than a vector
+        ((20_000, 12, 3), "float32", "lines", "bundle_tiles"),  # few
+        ((200_000, 100, 3), "float32", "panel_tiles", "bundle_tiles"),
         ((500_000, 4, 7), "float32", "bundle_tiles", "bundle_tiles"),
         ((500_000, 4, 7), "float16", "panel_tiles", "tiled_lines"),
         ((500_000, 257, 3), "float16", "stream", "tiled_lines"),  # more than a block has threads

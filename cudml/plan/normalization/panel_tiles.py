@@ -36,6 +36,25 @@ _LEAST_OF_GROUP, _LEAST_OF_MANY = 1 << 9, 1 << 15
 _MOST_OF_MOMENTS, _LEAST_BYTES = 128, 1 << 19
 _TINY, _FEW, _LEAST_BYTES_OF_FEW = 64, 32, 1 << 18
 
+#: Groups whose runs are less than a vector, so that bundles would have short pieces: so many at the least and at the
+#: most, with an output and without, and bytes for each multiprocessor and each byte of a run at least. (5812500, 8, 2)
+#: float16s take an H100 223 us so and 331 as bundles, (181640, 128, 4) 237 and 257, but (90820, 256, 4) 269 and 253;
+#: (1291666, 12, 3) floats 210 and 286, (3875000, 4, 3) 209 and 203. Moments of (726562, 64, 2) float16s take 94 and
+#: 217, of (232500, 100, 4) 126 and 94, of (416666, 6, 4) 18.4 and 17.6.
+_LEAST_IN_SHORT_RUNS, _MOST_IN_SHORT_RUNS = 5, {True: 128, False: 64}
+_LEAST_BYTES_IN_SHORT_RUNS = 1 << 14
+
+#: Of each group that many at least for each multiprocessor, if groups are no power of two and more than so many:
+#: (52083, 48, 4) float16s take 37 us so and 33 as bundles, (156250, 48, 4) 89 and 90, but (42968, 64, 2) 23 and 34.
+_LEAST_OF_ODD_GROUPS, _MOST_OF_ANY = 1 << 11, 32
+
+#: Runs of one vector or two, if the number of groups is odd, which bundles then hold one by one: elements of a run at
+#: the most, groups at the most if these are two vectors or there is no output, and bytes for each multiprocessor.
+#: (352272, 33, 4) floats take 236 us so and 550 as bundles, (2325000, 5, 4) 207 and 426, (830357, 7, 8) 204 and 246,
+#: but (42613, 33, 8) 71 and 51; moments of (2325000, 5, 4) 74 and 118, of (352272, 33, 8) float16s 122 and 118, of
+#: (200892, 7, 16) 31 and 28.
+_MOST_OF_UNPAIRED, _MOST_UNPAIRED, _LEAST_BYTES_OF_UNPAIRED = 8, 16, 1 << 16
+
 #: Halves that are columns take less so in odd rows of so many at the most, if there are so many halves for each
 #: multiprocessor: (508400, 33) take 62.5 us and 66 otherwise, (254200, 33) 39 and 36, (732283, 127) 245 and 230;
 #: (2818181, 33) 239 and 313, (1897959, 49) 233 and 247, but moments of these 99 and 97.
@@ -136,8 +155,15 @@ class Panels:
 
 def plan_panel_tiles(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The sums of all tiles, and every vector again; None where groups do not lie so, or others are faster."""
-    if not (_have_panels(groups) and _are_faster(groups, device)):
-        return None
+    return _plan(groups, spec) if _have_panels(groups) and _are_faster(groups, device) else None
+
+
+def plan_panel_tiles_of_short_pieces(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """The same where they are faster than bundles, whose pieces would be short."""
+    return _plan(groups, spec) if _have_panels(groups) and _have_short_pieces(groups, device) else None
+
+
+def _plan(groups: Groups, spec: Normalization) -> Plan | None:
     panels = Panels.of(groups)
     held = all(panels.holds(name) for name in ("input", "output") if groups.has(name))
     fit = panels.size * groups.widest <= _MOST_PANEL_BYTES
@@ -169,6 +195,23 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
         return elements >= max(least, min(count * _LEAST_OF_GROUP, _LEAST_OF_MANY))
     few = run <= _TINY and count <= _FEW and size < 8
     return run <= _MOST_OF_MOMENTS and elements * size >= (_LEAST_BYTES_OF_FEW if few else _LEAST_BYTES)
+
+
+def _have_short_pieces(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether bundles of groups would have, and there are many."""
+    if groups.are_columns:
+        return False
+    elements, size, count = groups.reduced.sizes[-1], groups.source.dtype.itemsize, groups.count
+    nbytes = groups.source.size * size / device.multiprocessors
+    if elements * size < VECTOR_BYTES:
+        is_any = count <= _MOST_OF_ANY or count == power_of_two(count)
+        least = count * (_LEAST_OF_GROUP if is_any else _LEAST_OF_ODD_GROUPS)
+        some = _LEAST_IN_SHORT_RUNS <= count <= _MOST_IN_SHORT_RUNS[groups.has("output")]
+        return some and nbytes >= max(least * size, _LEAST_BYTES_IN_SHORT_RUNS * elements * size)
+    most = groups.count if elements * size == VECTOR_BYTES and groups.has("output") else _MOST_UNPAIRED
+    is_unpaired = groups.packed("input") and count % 2 == 1 and count <= most
+    is_short = elements <= _MOST_OF_UNPAIRED and elements * size <= 2 * VECTOR_BYTES
+    return is_unpaired and is_short and nbytes >= _LEAST_BYTES_OF_UNPAIRED
 
 
 def _sum_step(panels: Panels, spec: Normalization) -> Plan:
