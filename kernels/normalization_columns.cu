@@ -2,8 +2,10 @@
 //
 // Nothing is waited for but memory, so several blocks share a multiprocessor. Columns that fit a block are read once.
 // Longer ones are cut into tiles and read twice, as in normalization_tiled_lines.cu; a thread of a tile that is added
-// up has several spans, one after the other, and one of those that are normalized, as these blocks wait for nobody. The
-// constants are those of normalization_rounds.cuh.
+// up has several spans, one after the other, and one of those that are normalized, as these blocks wait for nobody.
+//
+// Constants that the plan sets, beside those of normalization_rounds.cuh:
+//     OPERANDS_EARLY  1: scale and bias of whole columns are loaded before their sums are there
 #include "normalization_rounds.cuh"
 #include "normalization_tiles.cuh"
 

@@ -3,6 +3,8 @@
 // Runs that are long and aligned are loaded by bulk copies, one for each; a single run by one copy at any address, as
 // are short runs together with small gaps between them; other runs by threads, of whom none waits for what it copies;
 // what is smaller than a copy, and elements with gaps, by ordinary loads.
+//
+// Constants that the plan sets: those of normalization_stream.cu.
 #pragma once
 
 #include "normalization_stream.cuh"

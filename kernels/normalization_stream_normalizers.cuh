@@ -1,4 +1,6 @@
 // The normalizers of normalization_stream.cu: each has some neighbouring rows of every unit.
+//
+// Constants that the plan sets: those of normalization_stream.cu.
 #pragma once
 
 #include "normalization_stream.cuh"

@@ -1,5 +1,7 @@
 // How normalization_stream.cu finds the statistics of a group: adders leave the sums of a unit, the publisher adds up
 // those of a piece, and folders those of all pieces, which others published.
+//
+// Constants that the plan sets: those of normalization_stream.cu.
 #pragma once
 
 #include "normalization_stream.cuh"

@@ -4,6 +4,8 @@
 // A warp moves the chunks of all its lines as they come, one by each lane, and hands them to the lanes of their lines
 // through shared memory: so all lanes load and store, and what they store begins and ends with few sectors that are not
 // whole.
+//
+// Constants that the plan sets: those of scan_short_lines.cuh.
 #include "scan_short_lines.cuh"
 
 constexpr int LINE_CHUNKS = (LENGTH + CHUNK - 1) / CHUNK;

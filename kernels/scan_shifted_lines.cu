@@ -3,6 +3,8 @@
 //
 // Inputs are moved in words (scan_shifted.cuh). Results of all lines of a warp meet in shared memory, at the distance
 // from a multiple of 16 bytes that they have in memory, and are stored in whole pieces.
+//
+// Constants that the plan sets: those of scan_short_lines.cuh.
 #include "scan_short_lines.cuh"
 
 struct LinesBuffer {

@@ -35,6 +35,7 @@
 #include "scan_stream_chunks.cuh"
 #include "scan_stream_loaders.cuh"
 
+// ---------------------------------------------------------------------------------------------------------------------
 // Markers. Each takes every MARKERS-th tile: offsets take longer to come than a tile to pass, and as many tiles are
 // marked at a time.
 

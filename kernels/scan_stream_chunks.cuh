@@ -1,5 +1,5 @@
 // A lane's chunk on its way through scan_stream.cu: from a stage to the adders, and again to the scanners and to the
-// output.
+// output. Constants that the plan sets: those of scan_stream.cu.
 #pragma once
 
 #include "runs.cuh"

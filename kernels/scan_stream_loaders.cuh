@@ -1,4 +1,4 @@
-// How the loaders of scan_stream.cu fill a stage.
+// How the taker and the loaders of scan_stream.cu fill a stage. Constants that the plan sets: those of scan_stream.cu.
 //
 // It holds a tile in the order of memory. Where a line ends within it, the rows that are added up at a time with its
 // last one are filled up, so that who reads these does not ask for the end: that took a seventh of the time to compile,
@@ -139,6 +139,9 @@ __device__ void copy_by_copies(const Work& work, const Tile& tile, HardwareGate&
     fill_rest(tile, data, thread, THREADS);
     full.arrive();
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Taking tiles, and who loads them.
 
 // The launch ahead takes a while to end, and tickets take as long as memory. By then it may have found the tile that
 // has the number of the block, whoever gets it. Of many launches in a row, 2^21 float32 take 0.0076 ms with this and

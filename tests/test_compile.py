@@ -70,6 +70,16 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         columns = ArrayLayout((64, 600), (dtype.itemsize, 64 * dtype.itemsize), dtype, 16)
         yield plan(Scan("sum", dtype, 1, reverse=True), input=rows, output=columns)
         yield plan(Scan("sum", dtype, 1), input=columns, output=rows)
+    for shape, dtype in (
+        ((1, 4_000_000), "i1"),
+        ((12, 4_000_000), "i1"),
+        ((24, 4_000_000), "f2"),
+        ((20, 1_000_001), "f4"),
+    ):
+        large = dense(shape, np.dtype(dtype))
+        for forward in (False, True):
+            spec = Scan("sum" if forward else "product", large.dtype, 0, reverse=not forward, exclusive=not forward)
+            yield plan(spec, input=large, output=large)
     few = device._replace(multiprocessors=1)
     for dtype, even in itertools.product((F32, FLOATS[0], FLOATS[3], COMPLEX[1]), (False, True)):
         many = dense((320 if even else 301, 2000), dtype)

@@ -131,7 +131,13 @@ def test_panels_of_all_groups_have_the_bits_of_padded_rows(xp, shape, scaled, dt
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype"), [((15_001, 5, 4), np.float32), ((15_001, 8, 2), np.float16), ((15_001, 7, 2), np.float64)]
+    ("shape", "dtype"),
+    [
+        ((15_001, 5, 4), np.float32),
+        ((8001, 5, 8), np.float32),
+        ((15_001, 8, 2), np.float16),
+        ((15_001, 7, 2), np.float64),
+    ],
 )
 def test_panels_of_short_pieces_have_the_bits_of_padded_rows(xp, shape, dtype):
     """Which no block could hold as bundles."""

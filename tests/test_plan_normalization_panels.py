@@ -1,4 +1,4 @@
-"""Plans of normalization, without a GPU: groups side by side in narrow panels."""
+"""Plans of normalization, without a GPU: groups that have a run in each panel, or lie side by side in narrow ones."""
 
 from __future__ import annotations
 

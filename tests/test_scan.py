@@ -26,6 +26,7 @@ from reference import (
     values_for,
 )
 
+from cudml.plan.scan import short_columns
 from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segmented_cumprod, segmented_cumsum
 
 SCANS = {"sum": cumsum, "product": cumprod}
@@ -340,6 +341,29 @@ def test_axes_beside_the_scanned_one(xp, shape, axis, dtype):
     values = values_for("sum", np.random.default_rng(53), shape, np.dtype(dtype))
     check(xp, "sum", values, dtype, axis=axis)
     check(xp, "sum", values, dtype, axis=axis, reverse=True, exclusive=True)
+
+
+#: As many columns of a thread as in large rows: 16, 8 and 4 of them, and the last thread of a single row with less.
+@directions
+@exclusions
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((1, 5003), np.int8),
+        ((3, 2064), np.int8),
+        ((13, 1040), np.int8),
+        ((29, 1048), np.uint8),
+        ((23, 520), np.float16),
+    ],
+    ids=str,
+)
+def test_threads_of_many_columns_have_the_bits_of_padded_rows(xp, monkeypatch, shape, dtype, exclusive, reverse):
+    monkeypatch.setattr(short_columns, "_LEAST_ROW_BYTES", 1)
+    values = values_for("sum", np.random.default_rng(62), shape, np.dtype(dtype))
+    out = Poisoned(xp, shape, np.dtype(dtype))
+    check(xp, "sum", values, dtype, out, axis=0, exclusive=exclusive, reverse=reverse)
+    padded = cumsum(place(xp, values, "padded lines"), 0, dtype, exclusive=exclusive, reverse=reverse)
+    assert_same_bits(out.read(), xp.to_numpy(padded))
 
 
 #: Outer axis, steps and columns: a part of a row of the tree, and several; blocks with a part of their panels; panels

@@ -251,6 +251,9 @@ MUTANTS = [
            "exist = up_to(columns, OVERLAPPING && [-work.in_place()-]{+false+} ?"),
     Mutant("chunks of lines mirrored no more", "scan_column_units.cuh", "turned input, backwards", ALL,
            "MIRRORED = INPUT_TURNED && [-REVERSE-]{+false+} &&"),
+    # scan_columns.cuh
+    Mutant("steps loaded with their successors", "scan_columns.cuh", "short columns", ALL,
+           "k < EXISTING; k++) pack[k] = at(k{+ + 1+});"),
     # scan_fold.cuh
     Mutant("prefix of a group without its last tile", "scan_fold.cuh", "long rows of many tiles", ALL,
            "if (place == RADIX - 1) {\n            add([-tiles-]{+tiles_before+});"),

@@ -16,6 +16,13 @@ from cudml.plan.normalization.groups import Groups
 #: too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and 276 by 64.
 _SPAN_BYTES, _MOST_VALUES, _MOST_SINGLE_HALVES = 128, 64, 32
 
+#: Neighbours of a thread of single bytes, which become doubles, where a block adds up tiles, or whole columns, or those
+#: of few steps: the sums of 16 take more registers than there are. Mean and variance of (4096, 65536) uint8 take an
+#: H100 155 us by 2, 193 by 4 and 1163 by 16, of (512, 400000) 97, 83 and 637, of (20, 8000000) 134 by 2 and 153 by 4.
+#: And in narrow rows they have so many values at the most: those of (256, 224, 224, 3) over 0, 1, 2 take 42 us so, and
+#: 135 by 64.
+_BYTES_OF_TILES, _WHOLE_BYTES_OF_BYTES, _SHORT_BYTES_OF_BYTES, _MOST_NARROW_BYTES = 2, 4, 2, 32
+
 #: Neighbours of a thread, in bytes, where a block has whole columns. Their moments cost as much as the sums of some
 #: steps, so more threads are better; the fewer the steps and the smaller the input, the more. (128, 16384) float16s
 #: take an H100 6.5 us by 8 bytes and 6.9 by 16, (16, 32768) 2.9 by 4 bytes and 3.9 by 16, but (12, 2097152) 46.5 by 4
@@ -88,9 +95,13 @@ _COPIES = (8, 0)
 #: with half as much.
 _ONLY_SPAN_BYTES = 256
 
-#: Threads of a block that adds up whole columns alone, and how often each loads a span at most: nobody waits for
-#: another's sums then, and (4096, 65536) take 244 us with 32 threads, 246 with 64 and 249 with 128.
-_ALONE_THREADS, _ALONE_ROUNDS = (32, 64, 128), 128
+#: Threads of a block that adds up whole columns alone, how wide its strip is, by the bytes of an element, how often it
+#: loads a span at the most, and bytes of a row for each multiprocessor at least: nobody waits for another's sums then.
+#: Mean and variance of (4096, 65536) floats take an H100 346 us so, and 352 to 357 in strips of 128 bytes by 32 to 128
+#: threads, of (2100, 90112) 278 and 343 by 32 threads, of (4096, 45056) 244 and 252 in tiles, of (4096, 34048) 207 and
+#: 197; of (4096, 90000) float16s 297 by 256 threads and 368 by 64.
+_ALONE_THREADS, _ALONE_ROUNDS, _LEAST_ALONE_BYTES = 256, 64, 1280
+_ALONE_STRIP_BYTES = {1: 128, 2: 128, 4: 256, 8: 256}
 
 #: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block by
 #: whether whole vectors are loaded, and blocks of a cluster at the most.
@@ -220,17 +231,23 @@ def _are_copied(groups: Groups) -> bool:
     return across * VECTOR_BYTES == _STRIP_BYTES and moves_whole_vectors(groups)
 
 
-def _one_span(groups: Groups, nbytes: int = VECTOR_BYTES) -> Columns:
-    """Of so many bytes of neighbouring columns at the most."""
-    vector = _vector(groups, nbytes)
-    values = _MOST_SINGLE_HALVES if vector == 1 and groups.source.dtype.itemsize == 2 else _MOST_VALUES
+def _one_span(groups: Groups, nbytes: int | None = None) -> Columns:
+    """Of so many bytes of neighbouring columns at the most; unless they are given, as many as tiles have."""
+    size = groups.source.dtype.itemsize
+    vector = _vector(groups, nbytes or VECTOR_BYTES)
+    if size == 1 and not nbytes:
+        vector = min(vector, _BYTES_OF_TILES)
+    values = _MOST_SINGLE_HALVES if vector == 1 and size == 2 else _MOST_VALUES
+    if size == 1 and not groups.has("output") and are_narrow(groups):
+        values = _MOST_NARROW_BYTES
     return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 
 def _in_tiles(groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int) -> Columns:
     """Strips of so many bytes, that are cut into tiles of so many threads, which load less often where that leaves too
     few tiles."""
-    block, rounds = _block(_one_span(groups), groups, threads, nbytes), most_rounds
+    block = _block(_one_span(groups), groups, threads, nbytes)
+    rounds = min(most_rounds, _rounds_of_all(groups, block))
     tiles = groups.count * groups.length / (block.width * block.tile * device.multiprocessors)
     while rounds > 1 and tiles / rounds < _least_tiles(groups, rounds):
         rounds //= 2
@@ -239,13 +256,17 @@ def _in_tiles(groups: Groups, device: DeviceProperties, threads: int, nbytes: in
 
 def _alone(groups: Groups, device: DeviceProperties) -> Columns | None:
     """Strips that are tiles; None where that leaves too few, or columns are too long."""
-    for threads in _ALONE_THREADS:
-        block = _block(_one_span(groups), groups, threads, _STRIP_BYTES)
-        rounds = power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
-        enough = math.ceil(groups.count / block.width) >= _LEAST_TILES * device.multiprocessors
-        if enough and rounds <= _ALONE_ROUNDS and block.width <= threads:
-            return block._replace(rounds=rounds)
-    return None
+    size = groups.source.dtype.itemsize
+    block = _block(_one_span(groups), groups, _ALONE_THREADS, _ALONE_STRIP_BYTES[size])
+    rounds = _rounds_of_all(groups, block)
+    enough = groups.count * size >= _LEAST_ALONE_BYTES * device.multiprocessors
+    fits = rounds <= _ALONE_ROUNDS and block.width <= _ALONE_THREADS
+    return block._replace(rounds=rounds) if enough and fits else None
+
+
+def _rounds_of_all(groups: Groups, block: Columns) -> int:
+    """How often a block loads a span that has whole columns."""
+    return power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
 
 
 def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
@@ -287,6 +308,8 @@ def _span(nbytes: int, vector: int, chunk: int, values: int = _MOST_VALUES) -> i
 def _whole_bytes(groups: Groups) -> int:
     """Of the neighbouring columns of a thread, where a block has whole ones."""
     nbytes, size = groups.source.size * groups.source.dtype.itemsize, groups.source.dtype.itemsize
+    if not groups.has("output") and size == 1:
+        return _SHORT_BYTES_OF_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else _WHOLE_BYTES_OF_BYTES
     if not groups.has("output"):
         usual = _WHOLE_BYTES if size == 2 and groups.length <= _LENGTH_OF_HALVES else VECTOR_BYTES
         return _SHORT_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else usual

@@ -1,6 +1,6 @@
 """The plans of normalizations of groups that lie side by side in the input and one after the other in the output, read
 once: kernels/normalization_held.cu. Large groups that whole vectors move are faster in strips
-(normalization_strips.py).
+(strips.py).
 """
 
 from __future__ import annotations

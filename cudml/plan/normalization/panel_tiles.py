@@ -40,7 +40,7 @@ _TINY, _FEW, _LEAST_BYTES_OF_FEW = 64, 32, 1 << 18
 #: most, with an output and without, and bytes for each multiprocessor and each byte of a run at least. (5812500, 8, 2)
 #: float16s take an H100 223 us so and 331 as bundles, (181640, 128, 4) 237 and 257, but (90820, 256, 4) 269 and 253;
 #: (1291666, 12, 3) floats 210 and 286, (3875000, 4, 3) 209 and 203. Moments of (726562, 64, 2) float16s take 94 and
-#: 217, of (232500, 100, 4) 126 and 94, of (416666, 6, 4) 18.4 and 17.6.
+#: 217, of (232500, 100, 4) 126 and 94; of (416666, 6, 4), just above, 18.4 and 17.6.
 _LEAST_IN_SHORT_RUNS, _MOST_IN_SHORT_RUNS = 5, {True: 128, False: 64}
 _LEAST_BYTES_IN_SHORT_RUNS = 1 << 14
 
@@ -51,8 +51,8 @@ _LEAST_OF_ODD_GROUPS, _MOST_OF_ANY = 1 << 11, 32
 #: Runs of one vector or two, if the number of groups is odd, which bundles then hold one by one: elements of a run at
 #: the most, groups at the most if these are two vectors or there is no output, and bytes for each multiprocessor.
 #: (352272, 33, 4) floats take 236 us so and 550 as bundles, (2325000, 5, 4) 207 and 426, (830357, 7, 8) 204 and 246,
-#: but (42613, 33, 8) 71 and 51; moments of (2325000, 5, 4) 74 and 118, of (352272, 33, 8) float16s 122 and 118, of
-#: (200892, 7, 16) 31 and 28.
+#: but (42613, 33, 8) 71 and 51 as a stream; moments of (2325000, 5, 4) 74 and 118, of (352272, 33, 8) float16s 122 and
+#: 118, of (200892, 7, 16) 31 and 28.
 _MOST_OF_UNPAIRED, _MOST_UNPAIRED, _LEAST_BYTES_OF_UNPAIRED = 8, 16, 1 << 16
 
 #: Halves that are columns take less so in odd rows of so many at the most, if there are so many halves for each

@@ -49,6 +49,7 @@ def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -
     staging = staging_of(groups.stored, length, inner, panels, threads, length, is_known=True)
     shares: dict[str, str | int | bool] = {
         "LENGTH": length,
+        "HAS_OUTPUT": groups.has("output"),
         "RESIDENT": _ALL_REGISTERS // _REGISTERS // threads,
         "CHUNKS_AT_ONCE": max(1, _AT_ONCE // groups.chunk),
     }
@@ -78,8 +79,7 @@ def one_shot_plan(
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), staging.places)
     blocks = math.ceil(groups.count // groups.kept.sizes[-1] / panels)
     launch = Launch(f"normalize_{kind}", blocks, threads, arguments, staging.shared_bytes, early=True)
-    of_all: dict[str, str | int | bool] = {"HAS_OUTPUT": groups.has("output"), "EVICTION": groups.eviction}
-    defined = constants_of(**{**groups.constants(spec), **staging.constants, **of_all, **constants})
+    defined = constants_of(**{**groups.constants(spec), **staging.constants, "EVICTION": groups.eviction, **constants})
     return Plan(f"normalization_{kind}.cu", defined, (launch,))
 
 

@@ -15,7 +15,7 @@ from cudml.plan.spec import Scan
 
 _REGISTER_BYTES = 4
 
-#: Registers for the values of a thread, in bytes; the assembly line has fewer for some (scan_columns.py).
+#: Registers for the values of a thread, in bytes; the assembly line has fewer for some (columns.py).
 VALUE_BYTES = 128
 
 #: A strip is all there is beside the axis, and units are contiguous, up to so many columns; and up to so many where

@@ -21,7 +21,7 @@ _MANY_BLOCKS = 8
 #: Columns, at least, for each that a strip shares with the next if they overlap: these are loaded and added up twice.
 _COLUMNS_OF_OVERLAP = 4
 
-#: So few blocks that share a strip do with fewer folders and stages (scan_columns.py).
+#: So few blocks that share a strip do with fewer folders and stages (columns.py).
 _FEW_BLOCKS = 4
 
 

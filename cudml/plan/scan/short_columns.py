@@ -14,25 +14,25 @@ from cudml.plan.scan.work import Constants
 _SHORT_STEPS, _SHORT_SPANS = 32, 4
 _SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
 
+#: And by itself in large arrays whose rows are no whole vectors, unless a column would be shared by one thread: (24,
+#: 1937490) float16 take an H100 70 us if two share columns, and 81 otherwise.
+_UNALIGNED_STEPS = 16
+
 #: Bytes that a thread of whole columns loads at the most, if a row has so many at least: as few threads as memory
 #: allows, as an H100 begins no more than a block a cycle. (12, 7750000) int8 take it 67 us with 192 and 72 with 48, (1,
-#: 93000000) 64 with 16 and 112 with 4, (24, 1937488) float16 68 with 192 and 70 with 96, (32, 363280) int32 summed in
-#: int64 52 with 256 and 55 with 128. But (12, 1250000) int8 take 13.9 and 12.7, (11, 939872) float16 17.3 and 16.0.
+#: 93000000) 64 with 16 and 112 with 4, (24, 1937488) float16 68 with 192 and 70 with 96. But (12, 1250000) int8 take
+#: 13.9 and 12.7, (11, 939872) float16 17.3 and 16.0.
 _LOADED_BYTES, _LEAST_ROW_BYTES = 256, 1 << 21
 
-#: Threads of a block of large arrays whose rows are no whole vectors, and not so few: neighbouring warps load parts of
-#: the same sectors, which those of a large block find in the first-level cache. (16, 5812497) int8 take 89 us with 512
-#: and 106 with 128, (12, 3874993) float16 78 and 92, (16, 1453121) float32 79 and 84; but (10, 600001) int8, 6 MB, 9.1
-#: and 8.5.
-_LARGE_BLOCK, _LEAST_STEPS_OF_LARGE, _LEAST_BYTES_OF_LARGE = 512, 4, 1 << 24
-
-#: And of smaller ones with fewer steps than so many, where threads load less than so many bytes at a time: blocks are
-#: so many that the GPU begins them too slowly. (2, 23250001) float16 take 87 us with 256, 113 with 128 and 91 with 512.
+#: Threads of a block where columns have fewer steps than so many and threads load less than so many bytes at a time, in
+#: arrays of so many at least: blocks are so many that the GPU begins them too slowly. (2, 23250001) float16 take 87 us
+#: with 256, 113 with 128 and 91 with 512.
 _BLOCK_OF_FEW, _MOST_STEPS_OF_FEW, _LEAST_MOVED_BYTES, _LEAST_BYTES_OF_FEW = 256, 8, 4, 1 << 22
 
-#: More steps than so many of rows that are no whole vectors had better be shared by threads, unless these would load
-#: single bytes: (24, 1937490) float16 take 70 us so and 81 by a thread for each column, (32, 2906241) int8 104 and 95.
-_UNALIGNED_STEPS = 16
+#: And else in large arrays whose rows are no whole vectors, and not so few: neighbouring warps load parts of the same
+#: sectors, which those of a large block find in the first-level cache. (16, 5812497) int8 take 89 us with 512 and 106
+#: with 128, (12, 3874993) float16 78 and 92, (16, 1453121) float32 79 and 84; but (10, 600001) int8, 6 MB, 9.1 and 8.5.
+_LARGE_BLOCK, _LEAST_STEPS_OF_LARGE, _LEAST_BYTES_OF_LARGE = 512, 4, 1 << 24
 
 
 def is_short(case: ColumnCase) -> bool:
@@ -45,19 +45,16 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
     widest = VECTOR_BYTES // max(size, case.output.dtype.itemsize)
     moved = case.vector(widest)
     block = _block_of(case, moved, widest)
-    if work.length <= _most_steps(case, moved, widest):
+    room = VALUE_BYTES // (work.chunk * case.register_bytes)
+    vector = min(moved, power_of_two_within(max(1, room)))
+    span = case.span(vector)
+    spans = 1 << (math.ceil(work.length / (span * work.chunk)) - 1).bit_length()
+    if spans == 1 or work.length <= _most_steps(case, moved, widest):
         span, spans, length = max(1, math.ceil(work.length / work.chunk)), 1, work.length
-        room = 2 * VALUE_BYTES // (span * work.chunk * case.register_bytes)
-        if work.lines * size >= _LEAST_ROW_BYTES:
-            room = max(room, _LOADED_BYTES // (max(1, work.length) * size))
-        vector = min(moved, power_of_two_within(max(1, room)))
+        vector = min(moved, _columns_of_thread(case, span))
         across = block
     else:
-        room = VALUE_BYTES // (work.chunk * case.register_bytes)
-        vector = min(moved, power_of_two_within(max(1, room)))
-        span, length = case.span(vector), 0
-        spans = 1 << (math.ceil(work.length / (span * work.chunk)) - 1).bit_length()
-        across = max(_SHORT_PIECE_BYTES // (vector * size), block // spans)
+        length, across = 0, max(_SHORT_PIECE_BYTES // (vector * size), block // spans)
     shares = {
         "SPAN": span,
         "SPANS": spans,
@@ -73,6 +70,15 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
     return Plan("scan_short_columns.cu", constants_of(**{**constants, **shares}), (launch,))
 
 
+def _columns_of_thread(case: ColumnCase, span: int) -> int:
+    """Of so many chunks, each of which it has by itself: a power of two."""
+    work, size = case.work, case.source.dtype.itemsize
+    room = 2 * VALUE_BYTES // (span * work.chunk * case.register_bytes)
+    if work.lines * size >= _LEAST_ROW_BYTES:
+        room = max(room, _LOADED_BYTES // (max(1, work.length) * size))
+    return power_of_two_within(max(1, room))
+
+
 def _block_of(case: ColumnCase, moved: int, widest: int) -> int:
     """Threads of a block, where each moves so many columns at a time."""
     size, steps = case.source.dtype.itemsize, case.work.length
@@ -86,6 +92,6 @@ def _block_of(case: ColumnCase, moved: int, widest: int) -> int:
 
 def _most_steps(case: ColumnCase, moved: int, widest: int) -> int:
     """Of a column that a thread has by itself."""
-    size = case.source.dtype.itemsize
-    is_unaligned = moved < widest and moved * size > 1 and case.source.size * size >= _LEAST_BYTES_OF_LARGE
+    nbytes = case.source.size * case.source.dtype.itemsize
+    is_unaligned = moved < widest and nbytes >= _LEAST_BYTES_OF_LARGE
     return _UNALIGNED_STEPS if is_unaligned else _SHORT_STEPS
