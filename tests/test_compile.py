@@ -16,7 +16,7 @@ from cudml.plan import make_plan
 from cudml.plan.activation import PARAMETERS, Activation
 from cudml.plan.device import H200, RESERVED_BYTES, DeviceProperties
 from cudml.plan.layout import ArrayLayout
-from cudml.plan.plan import Plan
+from cudml.plan.plan import KERNELS, Plan
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
 
 nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which binds NVRTC, is not installed")
@@ -320,13 +320,30 @@ def test_only_kernels_that_are_launched_are_compiled():
         assert found == {launch.kernel.encode() for launch in plan.launches}
 
 
+def texts_of_kernels() -> dict[str, str]:
+    return sources.headers() | {path.name: path.read_text() for path in sources.kernels_folder().glob("*.cu")}
+
+
+def reached(name: str) -> set[str]:
+    """All headers that a kernel's source includes, or one of these."""
+    included = set(re.findall(r'#include "(\w+\.cuh)"', texts_of_kernels()[name]))
+    return included.union(*map(reached, included))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kernels_are_given_no_constants_that_their_sources_do_not_read(family):
+    texts = texts_of_kernels()
+    given: dict[str, set[str]] = {}
+    for plan in plans_of(family):
+        given.setdefault(plan.source, set()).update(name for name, _ in plan.constants if name != KERNELS)
+    for source, names in given.items():
+        # What is behind // does not count, as all constants are named there.
+        code = "\n".join(re.sub("//.*", "", texts[name]) for name in (source, *reached(source)))
+        assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set(), source
+
+
 def test_headers_of_one_family_bear_its_name():
-    texts = sources.headers() | {path.name: path.read_text() for path in sources.kernels_folder().glob("*.cu")}
-    included = {name: set(re.findall(r'#include "(\w+\.cuh)"', text)) for name, text in texts.items()}
-
-    def reached(name: str) -> set[str]:
-        return included[name].union(*map(reached, included[name]))
-
+    texts = texts_of_kernels()
     families: dict[str, set[str]] = {name: set() for name in sources.headers()}
     for name in texts:
         if name.endswith(".cu"):

@@ -106,22 +106,6 @@ def test_moments_of_short_runs_are_those_of_bundles(shape, axes, dtype, expected
     assert kernels(make_plan(Moments(axes), arrays)) == expected
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype", "expected"),
-    [
-        ((4, 640, 71, 71), "float16", ["sum_tiled_lines"]),
-        ((100, 1000, 13, 13), "float16", ["sum_tiled_lines"]),
-        ((8, 1024, 41, 41), "float16", ["normalize_lines"]),
-        ((2, 640, 71, 71), "float32", ["normalize_lines"]),
-        ((4, 640, 72, 72), "float16", ["normalize_lines"]),
-    ],
-)
-def test_moments_of_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected):
-    moment = layout((1, shape[1], 1, 1))
-    arrays = {"input": layout(shape, dtype), "mean": moment, "variance": moment}
-    assert kernels(make_plan(Moments((0, 2, 3)), arrays)) == expected
-
-
 def test_tiles_of_bundles_are_powers_of_two_of_units():
     plan = make_plan(Normalization((0, 2, 3)), {"input": (source := layout((8192, 256, 7, 7))), "output": source})
     units = [int(constants(part)["BLOCK_UNITS"]) for part in plan.parts]

@@ -206,21 +206,3 @@ def test_halves_that_are_much_work_have_more_normalizers(shape, scale, dtype, no
     plan = make_plan(Normalization((0, 2)), arrays)
     assert kernels(plan) == ["normalize_strips"]
     assert constants(plan)["NORMALIZERS"] == normalizers
-
-
-@pytest.mark.parametrize(
-    ("shape", "axes", "prefetched"),
-    [
-        ((1024, 64), (1,), "1"),
-        ((1024, 1024), (1,), "1"),
-        ((4096, 1024), (1,), "1"),
-        ((64, 256, 16, 16), (0, 2, 3), "0"),  # 8 rows in each warp
-        ((65536, 1024), (1,), "0"),  # more than is prefetched
-        ((1024, 1023), (1,), "0"),  # chunks are not packed
-    ],
-)
-def test_small_groups_are_prefetched_where_launches_begin_early(shape, axes, prefetched):
-    arrays = {"input": layout(shape), "output": layout(shape)}
-    assert constants(make_plan(Normalization(axes), arrays))["PREFETCHED"] == prefetched
-    older = make_plan(Normalization(axes), arrays, H200._replace(compute_capability=(8, 9)))
-    assert constants(older)["PREFETCHED"] == "0"

@@ -103,7 +103,7 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
         "ENDS": ends_of(groups, blocks * _WARPS * share.rows * LANES, 1),
         "SPLITS": are_faster_apart(groups, spec),
     }
-    return one_launch("clustered_lines", groups, spec, shares, groups.count * blocks, _WARPS, blocks)
+    return one_launch("lines", "clustered_lines", groups, spec, shares, groups.count * blocks, _WARPS, blocks)
 
 
 def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | None:

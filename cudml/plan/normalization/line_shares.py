@@ -142,10 +142,16 @@ def resident_blocks(
 
 
 def one_launch(
-    kernel: str, groups: Groups, spec: Normalization, shares: dict[str, int], blocks: int, warps: int, cluster: int = 1
+    source: str,
+    kernel: str,
+    groups: Groups,
+    spec: Normalization,
+    shares: dict[str, int],
+    blocks: int,
+    warps: int,
+    cluster: int = 1,
 ) -> Plan:
     """The plan of so many blocks of `warps` warps that read all groups once."""
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     launch = Launch(f"normalize_{kernel}", blocks, warps * LANES, arguments, cluster=cluster, early=True)
-    source = "normalization_short_lines.cu" if kernel == "short_lines" else "normalization_lines.cu"
-    return Plan(source, constants_of(**constants_of_lines(groups, spec), **shares), (launch,))
+    return Plan(f"normalization_{source}.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))

@@ -125,7 +125,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
         nbytes = groups.source.size * groups.source.dtype.itemsize
         shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
-    return one_launch("lines", groups, spec, shares, groups.count, warps)
+    return one_launch("lines", "lines", groups, spec, shares, groups.count, warps)
 
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:

@@ -81,7 +81,7 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
         shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
     blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
-    return one_launch("short_lines", groups, spec, shares, blocks, _WARPS)
+    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS)
 
 
 def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:

@@ -8,8 +8,8 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import accumulator_bytes
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
-from cudml.plan.scan.short_lines import WARPS, plan_short_lines
-from cudml.plan.scan.work import TILE_ROWS, Constants, Work
+from cudml.plan.scan.short_lines import plan_short_lines
+from cudml.plan.scan.work import TILE_ROWS, WARPS_OF_BLOCK, Constants, Work
 from cudml.plan.spec import Scan, SegmentedScan
 
 #: Warps that share a line of more than a tile.
@@ -86,7 +86,7 @@ def _plan_long_lines(
 ) -> Plan:
     """Several warps for each line, or one."""
     warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
-    groups = 1 if work.segmented else max(1, WARPS // warps)
+    groups = 1 if work.segmented else max(1, WARPS_OF_BLOCK // warps)
     packed_in, packed_out = constants["INPUT_PACKED"], constants["OUTPUT_PACKED"]
     by_elements = not (packed_in or shifted["SHIFTED_IN"]) or not (packed_out or shifted["SHIFTED_OUT"])
     halves_packed = packed_in and packed_out and work.chunk == 8 and rows == 2

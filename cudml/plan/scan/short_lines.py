@@ -9,10 +9,7 @@ import math
 from cudml.plan.device import LANES
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
-from cudml.plan.scan.work import Constants, Work
-
-#: Warps of a block that works on short lines; on lines of several warps, at least.
-WARPS = 4
+from cudml.plan.scan.work import WARPS_OF_BLOCK, Constants, Work
 
 #: Rows of short lines that a warp holds where they are loaded element by element, a few bytes at a time. Lines of three
 #: float32 reach 99 % of copy speed with 2 and 98 % with 4; where they do not lie end to end, 89 and 88 %.
@@ -112,6 +109,8 @@ def _plan_tiny_lines(arrays: dict[str, ArrayLayout], constants: Constants, work:
 
 def _plan(kernel: str, constants: Constants, work: Work, shares: Constants, rows: int, lines_of_warp: int) -> Plan:
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
-    launch = Launch(kernel, math.ceil(work.lines / (lines_of_warp * WARPS)), WARPS * LANES, arguments, early=True)
-    of_all: Constants = {"WARPS": 1, "GROUPS": WARPS, "ROWS": rows, "LENGTH": work.length, "SHIFTED_OUT": 0}
+    launch = Launch(
+        kernel, math.ceil(work.lines / (lines_of_warp * WARPS_OF_BLOCK)), WARPS_OF_BLOCK * LANES, arguments, early=True
+    )
+    of_all: Constants = {"WARPS": 1, "GROUPS": WARPS_OF_BLOCK, "ROWS": rows, "LENGTH": work.length, "SHIFTED_OUT": 0}
     return Plan(f"{kernel}.cu", constants_of(**{**constants, **of_all, "SHIFTED_IN": 0, **shares}), (launch,))

@@ -17,6 +17,9 @@ from cudml.plan.spec import Scan, SegmentedScan
 
 TILE_ROWS = 64
 
+#: Warps of a block that works on lines of one warp or less each; of longer ones it has more if a line does.
+WARPS_OF_BLOCK = 4
+
 #: kernels/scan.cuh: BYTES_OF_CHUNK.
 BYTES_OF_CHUNK = 8
 
