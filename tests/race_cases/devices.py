@@ -29,9 +29,6 @@ COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
 TINY_COPYING_GPU = COPYING_GPU._replace(multiprocessors=1)
 
-#: With room for a team of three blocks that hold tiles.
-ONE_TEAM = SMALL_GPU._replace(multiprocessors=1)
-
 #: With so many that two tiles are linked in four parts each, three and four tiles in two.
 PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)
 
@@ -46,21 +43,23 @@ MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
 
 #: With so many that clusters on half of them are faster than two steps, even if rows are no whole vectors.
 SOME_BLOCKS = SMALL_GPU._replace(multiprocessors=12)
+
+#: With so many blocks, of those that fill a multiprocessor.
 TWO_BLOCKS = SMALL_GPU._replace(multiprocessors=2)
-SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
+FOUR_BLOCKS = SMALL_GPU._replace(multiprocessors=4)
 FIVE_BLOCKS = SMALL_GPU._replace(multiprocessors=5)
 FIVE_ALONE = FIVE_BLOCKS._replace(cluster_launch=False)
-FOUR_BLOCKS = SMALL_GPU._replace(multiprocessors=4)
+SIX_BLOCKS = SMALL_GPU._replace(multiprocessors=6)
 
-#: A GPU that small calls fill.
-ONE_MULTIPROCESSOR = SMALL_GPU._replace(multiprocessors=1)
+#: A GPU that small calls fill, with room for a team of three blocks that hold tiles.
+ONE_BLOCK = SMALL_GPU._replace(multiprocessors=1)
 
 #: And whose blocks hold parts of bundles.
-SMALL_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=20_000)
-LARGER_BLOCKS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=30_000)
+SMALL_BLOCKS = ONE_BLOCK._replace(shared_bytes_per_block=20_000)
+LARGER_BLOCKS = ONE_BLOCK._replace(shared_bytes_per_block=30_000)
 
 #: And whose clusters hold none of these.
-SMALL_CLUSTERS = ONE_MULTIPROCESSOR._replace(shared_bytes_per_block=24_000)
+SMALL_CLUSTERS = ONE_BLOCK._replace(shared_bytes_per_block=24_000)
 
 #: GPUs for which no array is a small one.
 FEW_THREADS = SMALL_GPU._replace(threads_per_multiprocessor=0)

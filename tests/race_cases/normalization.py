@@ -20,8 +20,7 @@ from race_cases.devices import (
     MANY_BLOCKS,
     NO_CLUSTERS,
     OLD_GPU,
-    ONE_MULTIPROCESSOR,
-    ONE_TEAM,
+    ONE_BLOCK,
     RING_OF_STRIPS_GPU,
     ROOMY_GPU,
     SMALL_BLOCKS,
@@ -227,8 +226,8 @@ SMALL_GROUPS = [
 
 SMALL_COLUMNS = [
     normalization("groups in short columns", (7, 300), np.float32, (0,)),
-    normalization("groups in panels", (701, 16, 3), np.float32, (1,), device=ONE_TEAM),
-    normalization("groups in panels in place", (400, 33, 3), np.float16, (1,), out="same", device=ONE_TEAM),
+    normalization("groups in panels", (701, 16, 3), np.float32, (1,), device=ONE_BLOCK),
+    normalization("groups in panels in place", (400, 33, 3), np.float16, (1,), out="same", device=ONE_BLOCK),
     normalization(
         "groups in panels behind an element",
         (220, 2, 4, 5),
@@ -236,9 +235,9 @@ SMALL_COLUMNS = [
         (1, 2),
         "offset by an element",
         "contiguous",
-        ONE_TEAM,
+        ONE_BLOCK,
     ),
-    moments("moments of panels", (501, 9, 5), np.float32, 1, device=ONE_TEAM),
+    moments("moments of panels", (501, 9, 5), np.float32, 1, device=ONE_BLOCK),
     normalization("columns of two spans", (9, 80), np.float32, (0,)),
     normalization("columns of a block", (130, 70), np.float32, (0,)),
     normalization("columns of more rows", (600, 36), np.float32, (0,)),
@@ -434,7 +433,7 @@ def group_norm_of_channels_last(name: str, shape: tuple[int, ...], device: Devic
 
 
 BUNDLES = [
-    normalization("bundles", (13, 48, 7, 7), np.float32, (0, 2, 3), device=ONE_MULTIPROCESSOR),
+    normalization("bundles", (13, 48, 7, 7), np.float32, (0, 2, 3), device=ONE_BLOCK),
     normalization(
         "bundles of whole chunks in place",
         (16, 48, 7, 7),
@@ -442,15 +441,15 @@ BUNDLES = [
         (0, 2, 3),
         "contiguous",
         "same",
-        ONE_MULTIPROCESSOR,
+        ONE_BLOCK,
     ),
-    normalization("bundles of short runs", (301, 40, 3), np.float32, (0, 2), device=ONE_MULTIPROCESSOR),
-    normalization("bundles of tiny images", (301, 8, 2, 2), np.float32, (0, 2, 3), device=ONE_MULTIPROCESSOR),
-    normalization("bundles of tiny halves", (301, 8, 2, 2), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
-    normalization("bundles of halves", (30, 24, 7, 7), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
-    normalization("bundles of grains of halves", (15, 24, 10, 10), np.float16, (0, 2, 3), device=ONE_MULTIPROCESSOR),
-    normalization("bundles of columns", (1050, 32), np.float32, (0,), device=ONE_MULTIPROCESSOR),
-    affine("batch norm in bundles", (13, 48, 49), "batch_norm", ONE_MULTIPROCESSOR),
+    normalization("bundles of short runs", (301, 40, 3), np.float32, (0, 2), device=ONE_BLOCK),
+    normalization("bundles of tiny images", (301, 8, 2, 2), np.float32, (0, 2, 3), device=ONE_BLOCK),
+    normalization("bundles of tiny halves", (301, 8, 2, 2), np.float16, (0, 2, 3), device=ONE_BLOCK),
+    normalization("bundles of halves", (30, 24, 7, 7), np.float16, (0, 2, 3), device=ONE_BLOCK),
+    normalization("bundles of grains of halves", (15, 24, 10, 10), np.float16, (0, 2, 3), device=ONE_BLOCK),
+    normalization("bundles of columns", (1050, 32), np.float32, (0,), device=ONE_BLOCK),
+    affine("batch norm in bundles", (13, 48, 49), "batch_norm", ONE_BLOCK),
 ]
 
 SHARED_BUNDLES = [
@@ -476,8 +475,8 @@ TILED_BUNDLES = [
 ]
 
 LONG_PANELS = [
-    normalization("groups in long panels", (101, 100, 3), np.float32, (1,), device=ONE_TEAM),
-    normalization("groups in long panels in place", (51, 201, 3), np.float16, (1,), out="same", device=ONE_TEAM),
+    normalization("groups in long panels", (101, 100, 3), np.float32, (1,), device=ONE_BLOCK),
+    normalization("groups in long panels in place", (51, 201, 3), np.float16, (1,), out="same", device=ONE_BLOCK),
     normalization(
         "groups in long panels behind an element",
         (13, 300, 5),
@@ -485,19 +484,19 @@ LONG_PANELS = [
         (1,),
         "offset by an element",
         "contiguous",
-        ONE_TEAM,
+        ONE_BLOCK,
     ),
-    scaled("groups in long panels scaled by steps", (31, 90, 7), (1,), (90, 1), device=ONE_TEAM),
+    scaled("groups in long panels scaled by steps", (31, 90, 7), (1,), (90, 1), device=ONE_BLOCK),
 ]
 
 TILED_PANELS = [
-    normalization("tiled panels", (1003, 3, 7), np.float32, (0, 2), device=ONE_TEAM),
-    normalization("tiled panels in place", (701, 5, 3), np.float16, (0, 2), out="same", device=ONE_TEAM),
-    normalization("tiled panels of many groups", (300, 37, 3), np.float32, (0, 2), device=ONE_TEAM),
-    normalization("tiled panels of long runs", (301, 3, 147), np.float16, (0, 2), device=ONE_TEAM),
-    normalization("tiled panels of doubles", (3001, 3, 3), np.float64, (0, 2), device=ONE_TEAM),
-    scaled("tiled panels scaled by steps", (401, 3, 5), (0, 2), (1, 5), device=ONE_TEAM),
-    moments("moments of tiled panels", (3301, 3, 7), np.float32, (0, 2), device=ONE_TEAM),
+    normalization("tiled panels", (1003, 3, 7), np.float32, (0, 2), device=ONE_BLOCK),
+    normalization("tiled panels in place", (701, 5, 3), np.float16, (0, 2), out="same", device=ONE_BLOCK),
+    normalization("tiled panels of many groups", (300, 37, 3), np.float32, (0, 2), device=ONE_BLOCK),
+    normalization("tiled panels of long runs", (301, 3, 147), np.float16, (0, 2), device=ONE_BLOCK),
+    normalization("tiled panels of doubles", (3001, 3, 3), np.float64, (0, 2), device=ONE_BLOCK),
+    scaled("tiled panels scaled by steps", (401, 3, 5), (0, 2), (1, 5), device=ONE_BLOCK),
+    moments("moments of tiled panels", (3301, 3, 7), np.float32, (0, 2), device=ONE_BLOCK),
 ]
 
 
@@ -529,14 +528,14 @@ TURNED = [
 ]
 
 HELD = [
-    normalization("held", (290, 1200), np.float32, (1,), "transposed", "contiguous", ONE_TEAM, again=True),
-    normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
-    normalization("held by a large cluster", (40, 7000), np.float32, (1,), "transposed", "contiguous", ONE_TEAM),
-    normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_TEAM),
+    normalization("held", (290, 1200), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK, again=True),
+    normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK),
+    normalization("held by a large cluster", (40, 7000), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK),
+    normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_BLOCK),
     normalization("held doubles", (70, 901), np.float64, (1,), "transposed", "contiguous"),
-    normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_TEAM),
-    normalization("held by one block each", (3, 200, 37), np.float32, (1,), "contiguous", "rolled axes", ONE_TEAM),
-    turned_batch_norm("held batch norm", (1, 40, 500), ONE_TEAM),
+    normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_BLOCK),
+    normalization("held by one block each", (3, 200, 37), np.float32, (1,), "contiguous", "rolled axes", ONE_BLOCK),
+    turned_batch_norm("held batch norm", (1, 40, 500), ONE_BLOCK),
 ]
 
 

@@ -18,7 +18,7 @@ from race_cases.devices import (
     COPYING_GPU,
     MANY_BLOCKS,
     OLD_GPU,
-    ONE_TEAM,
+    ONE_BLOCK,
     PARTS_GPU,
     ROOMY_OLD_GPU,
     SIX_BLOCKS,
@@ -257,25 +257,25 @@ SHORT_COLUMNS = [
 ]
 
 PANELS = [
-    scan("panels of floats", (70, 16, 3), np.float32, axis=1, device=ONE_TEAM),
-    scan("panels of odd bytes, backwards", (333, 5, 7), np.int8, axis=1, reverse=True, device=ONE_TEAM),
+    scan("panels of floats", (70, 16, 3), np.float32, axis=1, device=ONE_BLOCK),
+    scan("panels of odd bytes, backwards", (333, 5, 7), np.int8, axis=1, reverse=True, device=ONE_BLOCK),
     scan("panels of bytes summed in int64", (41, 33, 3), np.int64, axis=1, stored=np.int8, exclusive=True),
     scan("panels of halves behind an element", (35, 9, 3), np.float16, 1, pattern="offset by an element"),
-    scan("panels of halves in place", (19, 100, 5), np.float16, axis=1, out_pattern="same", device=ONE_TEAM),
+    scan("panels of halves in place", (19, 100, 5), np.float16, axis=1, out_pattern="same", device=ONE_BLOCK),
     scan("panels of many columns", (9, 20, 67), np.int64, axis=1, reverse=True, exclusive=True),
-    scan("long panels", (13, 200, 5), np.float32, axis=1, device=ONE_TEAM),
-    scan("long panels, backwards", (9, 300, 2), np.float64, axis=1, reverse=True, exclusive=True, device=ONE_TEAM),
-    scan("long panels of odd halves in place", (21, 301, 3), np.float16, axis=1, out_pattern="same", device=ONE_TEAM),
+    scan("long panels", (13, 200, 5), np.float32, axis=1, device=ONE_BLOCK),
+    scan("long panels, backwards", (9, 300, 2), np.float64, axis=1, reverse=True, exclusive=True, device=ONE_BLOCK),
+    scan("long panels of odd halves in place", (21, 301, 3), np.float16, axis=1, out_pattern="same", device=ONE_BLOCK),
     scan("long panels of products", (5, 130, 3), np.complex64, axis=1, operation="product"),
 ]
 
 WHOLE_COLUMNS = [
-    scan("whole columns", (300, 390), np.float32, axis=0, device=ONE_TEAM),
-    scan("whole columns, backwards", (2, 275, 200), np.int64, axis=1, reverse=True, exclusive=True, device=ONE_TEAM),
-    scan("whole columns with an initial value", (150, 384), np.int32, axis=0, include_initial=True, device=ONE_TEAM),
-    scan("whole columns in place", (144, 1000), np.float16, axis=0, out_pattern="same", device=ONE_TEAM),
-    scan("whole columns of products", (70, 200), np.complex128, axis=0, operation="product", device=ONE_TEAM),
-    scan("whole columns of every second", (150, 199), np.int64, axis=0, pattern="every second", device=ONE_TEAM),
+    scan("whole columns", (300, 390), np.float32, axis=0, device=ONE_BLOCK),
+    scan("whole columns, backwards", (2, 275, 200), np.int64, axis=1, reverse=True, exclusive=True, device=ONE_BLOCK),
+    scan("whole columns with an initial value", (150, 384), np.int32, axis=0, include_initial=True, device=ONE_BLOCK),
+    scan("whole columns in place", (144, 1000), np.float16, axis=0, out_pattern="same", device=ONE_BLOCK),
+    scan("whole columns of products", (70, 200), np.complex128, axis=0, operation="product", device=ONE_BLOCK),
+    scan("whole columns of every second", (150, 199), np.int64, axis=0, pattern="every second", device=ONE_BLOCK),
 ]
 
 COLUMNS_IN_STEP = [

@@ -164,6 +164,7 @@ def plan_panel_tiles_of_short_pieces(groups: Groups, spec: Normalization, device
 
 
 def _plan(groups: Groups, spec: Normalization) -> Plan | None:
+    """None where panels are too large, have gaps or begin amid vectors, or scale and bias differ among them."""
     panels = Panels.of(groups)
     held = all(panels.holds(name) for name in ("input", "output") if groups.has(name))
     fit = panels.size * groups.widest <= _MOST_PANEL_BYTES
