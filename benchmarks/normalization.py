@@ -118,6 +118,12 @@ _PANELS_OF_ALL: dict[str, tuple[Key, ...]] = {
     "float16": (((25565280, 3, 7), (0, 2)), ((33554432, 8, 2), (0, 2)), ((16268816, 33), 0)),
 }
 
+# Long rows with scale and bias of every element, and images whose channels are groups, of odd sizes.
+_LONG_ODD: dict[str, tuple[Key, ...]] = {
+    "float32": (((64, 4194301), 1), ((8, 128, 509, 511), (2, 3))),
+    "float16": (((64, 8388605), 1), ((16, 128, 509, 511), (2, 3))),
+}
+
 _MOMENTS_OF_HALVES: tuple[Key, ...] = (((16384, 16384), 1), _STREAM, (_IMAGES, (0, 2)), ((65536, 8192), 0))
 
 # From 2^12 elements to 2^22.
@@ -196,6 +202,8 @@ def _cases() -> Iterator[NormalizationCase]:
         yield from (_case(dtype, key, "panels") for key in keys)
     for dtype, keys in _PANELS_OF_ALL.items():
         yield from (_case(dtype, key, "channels in panels") for key in keys)
+    for dtype, keys in _LONG_ODD.items():
+        yield from (_case(dtype, key, "long groups of odd lengths") for key in keys)
     for key in _MOMENTS_OF_HALVES:
         yield replace(_moments(_case("float16", key, "")), group="mean and variance of halves", required=None)
     for key in _SMALL:

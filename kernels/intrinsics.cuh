@@ -28,6 +28,11 @@ __device__ inline unsigned hidden(unsigned word) {
     return same;
 }
 
+// Items of which nobody may have written some bytes: these are any.
+template <typename Items> __device__ Items load_loosely(const char* from) {
+    return *reinterpret_cast<const Items*>(from);
+}
+
 __device__ inline float float_from_half(unsigned short bits) {
     float x;
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));

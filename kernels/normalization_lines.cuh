@@ -29,9 +29,8 @@ constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
 // which begin at words, 97 and 105; but tiles of (5, 20000002) 234 and 214.
 constexpr bool LOADED_IN_PIECES =
     LONG_RUNS || (HAS_OUTPUT && !INPUT_PACKED && INPUT_STEP > 0 && sizeof(Input) == 4);
-constexpr bool IS_STORED_SHIFTED = !OUTPUT_PACKED && OUTPUT_STEP > 0 && sizeof(Result) == PIECE_BYTES;
-constexpr bool TILES_IN_PIECES = LONG_RUNS || (IS_STORED_SHIFTED && sizeof(Output) <= 4);
-constexpr bool STORED_IN_PIECES = IS_STORED_SHIFTED && sizeof(Output) == 4;
+constexpr bool TILES_IN_PIECES = LONG_RUNS || (MAY_BE_STORED_SHIFTED && sizeof(Output) <= 4);
+constexpr bool STORED_IN_PIECES = MAY_BE_STORED_SHIFTED && sizeof(Output) == 4;
 
 static_assert(!LONG_RUNS || !HAS_OUTPUT || sizeof(Result) == PIECE_BYTES, "a piece for each chunk");
 

@@ -11,6 +11,9 @@ constexpr int PIECE_BYTES = 16, ROW_BYTES = LANES * PIECE_BYTES;
 
 static_assert(sizeof(Chunk) == PIECE_BYTES, "a piece for each chunk");
 
+// Whether results of one run that begins at any element could be.
+constexpr bool MAY_BE_STORED_SHIFTED = !OUTPUT_PACKED && OUTPUT_STEP > 0 && sizeof(Result) == PIECE_BYTES;
+
 // How the rows' chunks lie among the pieces.
 struct Shifting {
     int within;  // bytes of a piece before the chunk that begins in it

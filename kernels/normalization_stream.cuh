@@ -14,7 +14,7 @@ constexpr int STAGE_BYTES = static_cast<int>(UNIT) * static_cast<int>(sizeof(Inp
 
 #include "normalization_teams.cuh"
 
-constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED, STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
+constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr int SIZE = static_cast<int>(sizeof(Input));
 
 static_assert(COLUMNS == 1, "a bundle is a group");
@@ -61,19 +61,24 @@ __device__ int place_in_stage(const Geometry& g, int number) {
     return number * SIZE;
 }
 
-// The chunk that begins with element `number` of the unit. All of a WHOLE unit exists.
-template <bool WHOLE>
-__device__ Held<Chunk> load_staged(const Geometry& g, const char* from, int number, int count, Input missing) {
+// The chunk that begins with element `number` of the unit. There is room in a stage for all that is read: whatever lies
+// behind the unit is neither added up nor stored. What is not dense begins anywhere, and is taken from the two pieces
+// of 16 bytes that it lies in, or IN_ELEMENTS, for which four lanes meet in each bank, but which takes fewer registers.
+template <bool IN_ELEMENTS> __device__ Held<Chunk> load_staged(const Geometry& g, const char* from, int number) {
     from += place_in_stage(g, number);
-    if (STAGED_PACKED && (WHOLE || number + CHUNK <= count)) {
-        return *reinterpret_cast<const Held<Chunk>*>(from);
-    } else {
+    if constexpr (STAGED_PACKED) {
+        return load_loosely<Held<Chunk>>(from);
+    } else if constexpr (IN_ELEMENTS && INPUT_ALIGNED) {
         Chunk chunk;
 #pragma unroll
-        for (int j = 0; j < CHUNK; j++) {
-            chunk.element[j] = missing;
-            if (WHOLE || number + j < count) chunk.element[j] = load_element<Input, STAGED_ALIGNED>(from + j * SIZE);
-        }
+        for (int j = 0; j < CHUNK; j++) chunk.element[j] = load_loosely<Input>(from + j * SIZE);
         return chunk;
+    } else {
+        using Piece = PieceOf<16>;
+        const unsigned offset = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from) % 16);
+        const Piece low = load_loosely<Piece>(from - offset), high = load_loosely<Piece>(from - offset + 16);
+        InWords<Chunk, Piece> taken;
+        taken.words = bytes_across<INPUT_ALIGNED ? SIZE : 1>(low, high, offset);
+        return taken.items;
     }
 }

@@ -3,6 +3,7 @@
 // Constants that the plan sets: those of normalization_stream.cu.
 #pragma once
 
+#include "normalization_shifted.cuh"
 #include "normalization_stream.cuh"
 
 static_assert(UNIT_ROWS % NORMALIZERS == 0 && UNIT_ROWS % ADDERS == 0, "rows are shared out evenly");
@@ -74,17 +75,14 @@ struct KeptOperands {
     }
 };
 
-template <bool WHOLE>
-__device__ void load_rows(const Geometry& g, const char* from, const Unit& unit, int first, Rows& rows) {
-#pragma unroll
-    for (int r = 0; r < AT_ONCE; r++) {
-        rows.chunk[r] = load_staged<WHOLE>(g, from, first + r * ROW + lane_index() * CHUNK, unit.count, Input());
-    }
-}
+// Whether whole units leave in pieces of 16 bytes though their run begins anywhere: (1000, 200001) floats take an H100
+// 565 us so, and 645 in words. Halves do so anyway, several rows together.
+constexpr bool STORED_SHIFTED = MAY_BE_STORED_SHIFTED && sizeof(Output) >= 4;
 
 template <bool WHOLE>
 __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,
                            const Rows& rows, const Normal& normal, const RowOperands& operands) {
+    ShiftedStores shifted(group.output + (unit.begin + first) * static_cast<int>(sizeof(Output)));
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
         const Index row = unit.begin + first + r * ROW;
@@ -93,18 +91,24 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
             char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, row + lane_index() * CHUNK);
             if (OPERANDS_AGAIN) store_streaming(reinterpret_cast<Result*>(to), result);
             else *reinterpret_cast<Result*>(to) = result;
+        } else if constexpr (WHOLE && STORED_SHIFTED) {
+            shifted.store(r, result);
         } else if constexpr (WHOLE) {
             store_row(buffer, group, work.g, row, Beyond{}, result, r);
         } else {
             store_row(buffer, group, work.g, row, unit.end(), result, r);
         }
     }
+    if constexpr (WHOLE && STORED_SHIFTED) shifted.finish(AT_ONCE);
 }
 
+// In elements unless these are halves: (64, 4194301) floats take an H100 0.84 ms so, and 0.91 in pieces.
 __device__ void take_rows(const Work& work, const Arrays& group, const Unit& unit, int first, Rows& rows) {
     const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
-    if (unit.count == UNIT) load_rows<true>(work.g, from, unit, first, rows);
-    else if constexpr (ENDS != WHOLE) load_rows<false>(work.g, from, unit, first, rows);
+#pragma unroll
+    for (int r = 0; r < AT_ONCE; r++) {
+        rows.chunk[r] = load_staged<(SIZE >= 4)>(work.g, from, first + r * ROW + lane_index() * CHUNK);
+    }
 }
 
 __device__ void finish_rows(const Work& work, RowBuffer& buffer, const Arrays& group, const Unit& unit, int first,

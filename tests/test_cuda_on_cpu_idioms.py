@@ -211,6 +211,8 @@ def bounds_idioms() -> list[Idiom]:
             grid=2,
             extra=tuple,
         ),
+        idiom("loose_read_within_shared", 32, lane ^ 1, outside, extra=tuple),
+        idiom("loose_read_ordered", 32, lane ^ 1, "data race", extra=tuple),
         idiom(
             "workspace_written_first",
             64,

@@ -351,6 +351,8 @@ MUTANTS = [
            "stream of units held in registers", CHECKING, "[-if (BULK) fence_async_proxy();-]"),
     Mutant("gaps taken for elements", "normalization_stream.cuh", "stream of runs with their gaps", ALL,
            "(pitch - run * SIZE){+ * 0+}"),
+    Mutant("first piece of a chunk taken twice", "normalization_stream.cuh", "stream round a small ring", ALL,
+           "load_loosely<Piece>(from - offset[- + 16-]);"),
     # normalization_stream_loaders.cuh
     Mutant("run copied to another place", "normalization_stream_loaders.cuh",
            "batch norm with one piece for each block", ALL,
@@ -387,7 +389,13 @@ MUTANTS = [
            "if (number == first[- && group.scale == scale && group.bias == bias-]) return;"),
     Mutant("scale of the first unit kept for all", "normalization_stream_normalizers.cuh",
            "layer norm that keeps scale and bias", ALL, "work.unit(turn, PIECE - OPERANDS_KEPT{+ + 0 *+} + i);"),
+    Mutant("ends of rows not stored", "normalization_stream_normalizers.cuh", "stream round a small ring", ALL,
+           "STORED_SHIFTED) [-shifted.finish(AT_ONCE)-];"),
     # normalization_stream_sums.cuh
+    Mutant("element behind the end added", "normalization_stream_sums.cuh", "stream round a small ring", ALL,
+           "if (j [->=-]{+>+} exist)"),
+    Mutant("adders of the end left out", "normalization_stream_sums.cuh", "stream round a small ring", ALL,
+           "* CHUNK >= count{+ / 2+}) return"),
     Mutant("unit added up before it is there", "normalization_stream_sums.cuh", "stream", ALL,
            "[-work.stage(unit.visit).full.wait(use_of(unit.visit));\n            -]Half part"),
     Mutant("unit normalized before all blocks have summed", "normalization_stream_sums.cuh", "stream", ALL,

@@ -309,6 +309,7 @@ CLUSTERED_LINES = [
 STREAMS = [
     normalization("stream", (3, 17000), np.float32, (1,), device=NO_CLUSTERS),
     normalization("stream of doubles", (5, 9000), np.float64, (1,)),
+    normalization("stream of doubles of an odd length", (5, 9001), np.float64, (1,)),
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
     scaled("stream whose last pieces lack whole units", (3, 69_632), (1,), (69_632,), TEAMS_GPU),
@@ -350,7 +351,9 @@ STREAMS = [
     affine("batch norm of halves with one piece for each block", (20, 4, 2000), "batch_norm", FIVE_ALONE, np.float16),
     affine("layer norm in a stream", (2, 20_000), "layer_norm", NO_CLUSTERS),
     affine("layer norm that keeps scale and bias", (3, 90_000), "layer_norm"),
-    affine("layer norm of whole units that keeps more of them", (3, 98_304), "layer_norm"),
+    affine("layer norm of an odd length that keeps scale and bias", (3, 90_001), "layer_norm"),
+    affine("layer norm of odd halves that keeps scale and bias", (3, 180_003), "layer_norm", dtype=np.float16),
+    affine("layer norm of whole units that keeps scale and bias", (3, 98_304), "layer_norm"),
 ]
 
 STRIPS = [

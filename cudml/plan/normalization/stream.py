@@ -27,11 +27,14 @@ _MOST_GAP = 1 / 16
 
 #: How the line is manned: what was the fastest of some dozens on an H200. More folders would ask for so much that the
 #: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element that
-#: every group has, or of halves that begin anywhere ((200, 500003) take 186 us so, and 213 with more; but (200, 500003)
-#: floats take 297 and 275, and (60, 1000000) halves 97 and 82), or elements are loaded one by one, and normalizers of
-#: floats where these are one run with gaps. Elsewhere fewer of these cost gelu over 0, 2, 3 0.588 ms in place of 0.570,
-#: and scaled tanh 0.583 in place of 0.566. Runs that threads copy by the grain take fewer loaders: (2048, 256, 28, 28)
-#: float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
+#: every group has, where groups that begin at any element are of halves or have scale and bias of every element, or
+#: elements are loaded one by one, and normalizers of floats where these are one run with gaps. Elsewhere fewer of these
+#: cost gelu over 0, 2, 3 0.588 ms in place of 0.570, and scaled tanh 0.583 in place of 0.566. Runs that threads copy by
+#: the grain take fewer loaders: (2048, 256, 28, 28) float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
+#:
+#: Of groups that begin at any element (1000, 200001) halves took an H100 318 us with few adders and 337 with more,
+#: (200, 500003), each with scale and bias of its own, 181 and 215, (128, 1000003) such floats 415 and 422. Of others
+#: that have those (500, 500010) halves, which begin at words, took 462 and 406, (60, 1000000) an H200 97 and 82.
 _ORDINARY_LOADERS, _LOADERS_OF_GRAINS, _FOLDERS = 8, 4, 2
 _ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
@@ -52,11 +55,14 @@ _MOST_HELD = 2
 
 #: Units whose scale and bias stay in registers, of pieces of so many: there are enough for that if warps are no more
 #: than 12, so folders publish. Of smaller pieces that costs more than it saves. Where normalizers take registers from
-#: the other four warps, there are enough for twice as many units: (64, 4194304) floats take 0.620 ms in place of 0.660.
+#: the other four warps, there are enough for twice as many units: (64, 4194304) floats take 0.620 ms in place of 0.660,
+#: (64, 4194300) an H100 0.86 ms in place of 1.07.
 _OPERANDS_KEPT, _MORE_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 4, 8
 
-#: The only GPUs that do that, and registers of a thread of the normalizers and of the others: all that there are.
-_SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 216, 72
+#: The only GPUs that do that, and registers of a thread of the normalizers and of the others, all that there are: where
+#: all units are whole, and where the others need more, as some are not. (64, 4194301) floats took an H100 1.11 ms so,
+#: and 1.25 with those of whole units, (64, 8388605) halves 1.56 and 1.74.
+_SHARES_REGISTERS, _REGISTERS_OF_WHOLE, _REGISTERS_OF_PARTS = (9, 0), (216, 72), (208, 88)
 
 #: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
 #: folders keep up with, larger ones are longer in the ring. 64 x 256 x 128 x 128 floats over 0, 2, 3 take 0.556 ms, and
@@ -148,17 +154,18 @@ def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
 
 
 def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:
-    """Units whose scale and bias stay in registers, and who has how many of these. Code for parts of units asks more of
-    the other warps; that for halves and for wider scales and biases needs more itself: (64, 8388608) halves take 1.0 ms
-    with 2 units, and 1.4 with 3 or with registers that are not shared."""
+    """Units whose scale and bias stay in registers, and who has how many of these. Code for halves and for wider scales
+    and biases needs more itself: (64, 8388608) halves take 1.0 ms with 2 units, and 1.4 with 3 or with registers that
+    are not shared."""
     keeps = not ring.publishers
-    shares = device.compute_capability == _SHARES_REGISTERS and whole
+    shares = keeps and device.compute_capability == _SHARES_REGISTERS
     has_room = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
     kept = _MORE_OPERANDS_KEPT if shares and has_room else _OPERANDS_KEPT
+    normalizers, others = (_REGISTERS_OF_WHOLE if whole else _REGISTERS_OF_PARTS) if shares else (0, 0)
     return {
         "OPERANDS_KEPT": kept if keeps else 0,
-        "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if keeps and shares else 0,
-        "OTHER_REGISTERS": _OTHER_REGISTERS if keeps and shares else 0,
+        "NORMALIZER_REGISTERS": normalizers,
+        "OTHER_REGISTERS": others,
     }
 
 
@@ -183,8 +190,8 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and groups.grain_of("input") > 1
-    own_halves = own and size == 2 and not groups.packed("input")
-    many_adders = ((bulk and not gaps) or by_grains) and not own_halves
+    few_adders = (own or size == 2) and groups.begins_anywhere("input")
+    many_adders = ((bulk and not gaps) or by_grains) and not few_adders
     if own and piece == 1:
         stages = min(stages, _STAGES_OF_UNITS)
     return Ring(

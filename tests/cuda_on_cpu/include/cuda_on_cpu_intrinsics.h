@@ -45,6 +45,12 @@ CUDA_ON_CPU_ADD(add_acq_rel, acquire_release)
 #undef CUDA_ON_CPU_STORE
 #undef CUDA_ON_CPU_ADD
 
+template <typename Items>
+CUDA_ON_CPU_RAW Items load_loosely(const char* from, cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::before_loose_read(from, sizeof(Items), alignof(Items), where);
+    return *reinterpret_cast<const Items*>(from);
+}
+
 inline void load_relaxed_unless(unsigned upper, const unsigned long long* address, unsigned long long& word,
                                 cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     if (word >> 32 != upper) word = load_relaxed(address, where);

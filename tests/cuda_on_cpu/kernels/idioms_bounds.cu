@@ -81,6 +81,24 @@ extern "C" __global__ void shared_written_first(int* out, unsigned long long*) {
     out[global_thread()] = slots[63 - threadIdx.x];
 }
 
+// Pairs of which nobody writes the second, and the last of all has none.
+// grid 1, block 32
+extern "C" __global__ void loose_read_within_shared(int* out, unsigned long long*) {
+    __shared__ __align__(8) int slots[64];
+    slots[2 * threadIdx.x] = static_cast<int>(threadIdx.x);
+    __syncwarp();
+    const unsigned pair = (threadIdx.x ^ 1) + (BUG && threadIdx.x == 30);
+    out[threadIdx.x] = load_loosely<int2>(reinterpret_cast<const char*>(slots + 2 * pair)).x;
+}
+
+// grid 1, block 32
+extern "C" __global__ void loose_read_ordered(int* out, unsigned long long*) {
+    __shared__ __align__(8) int slots[64];
+    slots[2 * threadIdx.x] = static_cast<int>(threadIdx.x);
+    if (!BUG) __syncwarp();
+    out[threadIdx.x] = load_loosely<int2>(reinterpret_cast<const char*>(slots + 2 * (threadIdx.x ^ 1))).x;
+}
+
 // `workspace` starts with no values.
 // grid 2, block 64; workspace of 128
 extern "C" __global__ void workspace_written_first(int* out, unsigned long long*, int* workspace) {

@@ -10,6 +10,12 @@ struct alignas(16) Pair64 {
 #include "cuda_on_cpu_intrinsics.h"
 #else
 
+// Items of which nobody may have written some bytes: these are any.
+template <typename Items>
+__device__ inline Items load_loosely(const char* from) {
+    return *reinterpret_cast<const Items*>(from);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Loads and stores with an order. The scope is the GPU unless the name says otherwise.
 

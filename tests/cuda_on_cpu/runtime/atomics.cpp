@@ -1,4 +1,4 @@
-// Atomic accesses, fences and sleeping threads.
+// Atomic accesses and other accesses through functions, fences and sleeping threads.
 #include "checker.h"
 #include "failure.h"
 #include "scheduler.h"
@@ -43,6 +43,12 @@ void before_atomic(const void* address, size_t size, Access access, Order order,
         checker::touch_atomically(address, size, access, where);
         checker::pass_on(*thread, address, access, order, scope);
     }
+}
+
+void before_loose_read(const void* address, size_t size, size_t alignment, Where where) {
+    running()->at = where;
+    maybe_give_way();
+    if constexpr (CHECKING) checker::touch_written(address, size, alignment, where);
 }
 
 void fence(Scope scope, Where where) {

@@ -250,6 +250,18 @@ void touch_by_engine(Stamp stamp, const void* address, size_t size, Kind kind, W
     touch({*running(), stamp, Place::of_site(where), manner_of(kind)}, address, size, 1);
 }
 
+void touch_written(const void* address, size_t size, size_t alignment, Where where) {
+    const Thread& thread = *running();
+    char* first = static_cast<char*>(const_cast<void*>(address));
+    const Toucher toucher{thread, stamp_of(thread), Place::of_site(where), PLAIN_READ};
+    Region* region = find_region(thread, first, size, alignment, "read", toucher.place);
+    if (!region) return;
+    const auto begin = static_cast<size_t>(first - region->first);
+    for (size_t byte = begin; byte < begin + size; byte++) {
+        if (has_value(*region, region->cells[byte], byte)) touch_byte(toucher, *region, byte);
+    }
+}
+
 void demand_inside(const void* address, size_t size, Where where) {
     char* first = static_cast<char*>(const_cast<void*>(address));
     find_region(*running(), first, size, 1, "read", Place::of_site(where));
