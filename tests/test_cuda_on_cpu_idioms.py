@@ -213,6 +213,8 @@ def bounds_idioms() -> list[Idiom]:
         ),
         idiom("loose_read_within_shared", 32, lane ^ 1, outside, extra=tuple),
         idiom("loose_read_ordered", 32, lane ^ 1, "data race", extra=tuple),
+        idiom("loose_read_before_write", 32, lane ^ 1, "data race", extra=tuple),
+        idiom("loose_read_aligned", 32, lane ^ 1, "misaligned", extra=tuple),
         idiom(
             "workspace_written_first",
             64,

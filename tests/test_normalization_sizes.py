@@ -39,6 +39,30 @@ def test_long_groups_of_bytes(xp, n):
     check(xp, random(np.random.default_rng(41), (2, n), INTEGERS[0]), (1,))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype"),
+    [
+        (np.int16, np.float64),
+        (np.uint16, np.float32),
+        (np.int8, np.float16),
+        (np.float16, np.float32),
+        (np.float16, np.float64),
+        (np.float32, np.float16),
+        (np.float64, np.float16),
+    ],
+)
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element"])
+@pytest.mark.parametrize("shape", [(7, 301), (3, 8001), (3, 40_001), (3, 40_002)], ids=str)
+def test_rows_that_begin_anywhere_with_other_outputs(xp, shape, dtype, out_dtype, pattern):
+    x = random(np.random.default_rng(83), shape, np.dtype(dtype))
+    expected, bound = normalization_reference(x, (1,))
+    for multiprocessors in (1, 3):
+        out = Poisoned(xp, x.shape, np.dtype(out_dtype), pattern)
+        with xp.planned_for(multiprocessors=multiprocessors):
+            mean_variance_normalization(place(xp, x, pattern), axes=(1,), out=out.array)
+        assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)
 def test_odd_shapes(xp, shape):
     x = random(np.random.default_rng(20), shape, np.float32)

@@ -9,9 +9,9 @@ import pytest
 from plans import F32, constants, kernels, layout
 
 from cudml.plan import make_plan
-from cudml.plan.device import H200
+from cudml.plan.device import H200, LANES
 from cudml.plan.layout import ArrayLayout
-from cudml.plan.plan import Struct
+from cudml.plan.plan import Plan, Struct
 from cudml.plan.spec import Normalization
 
 
@@ -172,6 +172,88 @@ def test_short_runs_are_copied_with_small_gaps(shape, pitch, dtype, gaps):
     assert kernels(plan) == ["normalize_stream"]
     assert int(constants(plan)["GAPS"]) == gaps
     assert int(constants(plan)["BULK"]) == (gaps > 0)
+
+
+def plan_of_lines(shape: tuple[int, int], dtype: str, *, own_scale: bool, **device: object) -> Plan:
+    """With a scale for each element, or for each line."""
+    scale = layout((1, shape[1]) if own_scale else (shape[0], 1), dtype)
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": scale}
+    plan = make_plan(Normalization((1,)), arrays, H200._replace(**device))
+    assert kernels(plan) == ["normalize_stream"]
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "own_scale", "adders"),
+    [
+        ((1000, 200_001), "float16", False, "4"),
+        ((500, 500_010), "float16", False, "8"),  # begins at words
+        ((500, 500_010), "float16", True, "8"),
+        ((200, 500_003), "float16", True, "4"),
+        ((128, 1_000_003), "float32", True, "4"),
+        ((128, 1_000_003), "float32", False, "8"),
+        ((200, 250_003), "float64", True, "4"),
+        ((60, 1_000_000), "float16", True, "8"),  # whole vectors
+    ],
+)
+def test_adders_are_few_where_warps_need_registers(shape, dtype, own_scale, adders):
+    assert constants(plan_of_lines(shape, dtype, own_scale=own_scale))["ADDERS"] == adders
+
+
+def test_adders_are_few_beside_scale_of_every_element_of_halves_in_grains():
+    shape = (2048, 256, 14, 18)
+    arrays = {"input": layout(shape, "float16"), "output": layout(shape, "float16")}
+    plan = make_plan(Normalization((0, 2, 3)), {**arrays, "scale": layout((1, *shape[1:]), "float16")})
+    assert kernels(plan) == ["normalize_stream"]
+    assert (constants(plan)["LOADERS"], constants(plan)["ADDERS"]) == ("4", "4")
+
+
+@pytest.mark.parametrize(
+    ("shape", "source", "output", "rows"),
+    [
+        ((1000, 200_001), "float16", "float16", "4"),
+        ((1000, 200_001), "float32", "float16", "4"),
+        ((1000, 200_001), "float16", "float32", "1"),
+        ((300, 8193), "int16", "float64", "1"),
+        ((1000, 200_002), "float16", "float16", "1"),  # begins at words
+    ],
+)
+def test_halves_that_begin_anywhere_are_stored_together(shape, source, output, rows):
+    plan = make_plan(Normalization((1,)), {"input": layout(shape, source), "output": layout(shape, output)})
+    assert constants(plan)["STORED_ROWS"] == rows
+
+
+def test_no_registers_are_shared_where_nothing_is_kept():
+    chosen = constants(plan_of_lines((500, 500_010), "float16", own_scale=True))
+    assert (chosen["OPERANDS_KEPT"], chosen["NORMALIZER_REGISTERS"], chosen["OTHER_REGISTERS"]) == ("0", "0", "0")
+
+
+@pytest.mark.parametrize(("length", "registers"), [(2**22, ("216", "72")), (2**22 - 3, ("208", "88"))])
+def test_fewer_wide_scales_are_kept(length, registers):
+    arrays = {"input": layout((64, length)), "output": layout((64, length)), "scale": layout((1, length), "float64")}
+    chosen = constants(make_plan(Normalization((1,)), arrays))
+    assert chosen["OPERANDS_KEPT"] == "2"
+    assert (chosen["NORMALIZER_REGISTERS"], chosen["OTHER_REGISTERS"]) == registers
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kept", "registers"),
+    [
+        ((64, 2**22), "float32", "4", ("216", "72")),
+        ((64, 2**22 - 4), "float32", "4", ("208", "88")),
+        ((64, 2**22 - 3), "float32", "4", ("208", "88")),
+        ((64, 2**23), "float16", "2", ("216", "72")),
+        ((64, 2**23 - 3), "float16", "2", ("208", "88")),
+    ],
+)
+def test_scale_of_elements_is_kept_in_registers_that_others_leave(shape, dtype, kept, registers):
+    chosen = constants(plan_of_lines(shape, dtype, own_scale=True))
+    assert (chosen["OPERANDS_KEPT"], chosen["ADDERS"]) == (kept, "2")
+    assert (chosen["NORMALIZER_REGISTERS"], chosen["OTHER_REGISTERS"]) == registers
+    # All that a multiprocessor has, in the warps of 8 normalizers and 4 others.
+    assert LANES * (8 * int(registers[0]) + 4 * int(registers[1])) <= 65_536
+    others = constants(plan_of_lines(shape, dtype, own_scale=True, compute_capability=(10, 0)))
+    assert (others["OPERANDS_KEPT"], others["NORMALIZER_REGISTERS"]) == ("2", "0")
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,14 @@ def normalization(
     device: DeviceProperties = SMALL_GPU,
     again: bool = False,
     factor: float = 1,
+    out_dtype: Any = None,
 ) -> Call:
     """Without scale, bias and activation; "same" as `out` is in place. `again`: another array is normalized before."""
     x = floats(shape, dtype) * np.asarray(factor, dtype)
 
     def compute(make: AsArray) -> Any:
         source = laid_out(make, x, pattern)
-        target = source if out == "same" else laid_out(make, np.zeros_like(x), out) if out else None
+        target = source if out == "same" else laid_out(make, np.zeros_like(x, out_dtype), out) if out else None
         if again:
             other = laid_out(make, 1 - x * x, pattern)
             mean_variance_normalization(other, axes=axes, out=laid_out(make, np.zeros_like(x), out) if out else None)
@@ -309,6 +310,16 @@ CLUSTERED_LINES = [
 STREAMS = [
     normalization("stream", (3, 17000), np.float32, (1,), device=NO_CLUSTERS),
     normalization("stream of doubles", (5, 9000), np.float64, (1,)),
+    normalization(
+        "stream of odd halves as floats",
+        (3, 40_001),
+        np.float16,
+        (1,),
+        "contiguous",
+        "contiguous",
+        TIGHT_GPU,
+        out_dtype=np.float32,
+    ),
     normalization("stream of doubles of an odd length", (5, 9001), np.float64, (1,)),
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),

@@ -187,7 +187,8 @@ class Groups:
         return is_dense and self.reduced.sizes[-1] >= _LEAST_LONG_RUN and self.grain_of(name) == 1
 
     def begins_anywhere(self, name: str) -> bool:
-        """Whether groups of one run begin at any element."""
+        """Whether groups are one run each that begins at any element; of arrays that are not aligned at elements,
+        none."""
         layout = self.arrays.get(name)
         return not self.packed(name) and isinstance(layout, ArrayLayout) and (
             self.step_of_runs(name) == layout.dtype.itemsize
@@ -196,9 +197,8 @@ class Groups:
     @property
     def stores_halves_in_runs(self) -> bool:
         """Whether warps store halves in runs that begin anywhere: kernels/normalization_chunks.cuh: STORED_IN_RUNS."""
-        return (self.source.dtype.itemsize == _LONG_RUN_ITEMSIZE and self.begins_anywhere("output")) or (
-            self.in_long_runs("output")
-        )
+        begins_anywhere = self.begins_anywhere("output") and self.step_of_runs("output") == _LONG_RUN_ITEMSIZE
+        return begins_anywhere or self.in_long_runs("output")
 
     def is_dense_in_runs(self, name: str) -> bool:
         """Whether neighbours of the input's size fill each run, which begins at an element."""

@@ -27,10 +27,11 @@ _MOST_GAP = 1 / 16
 
 #: How the line is manned: what was the fastest of some dozens on an H200. More folders would ask for so much that the
 #: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element that
-#: every group has, where groups that begin at any element are of halves or have scale and bias of every element, or
-#: elements are loaded one by one, and normalizers of floats where these are one run with gaps. Elsewhere fewer of these
-#: cost gelu over 0, 2, 3 0.588 ms in place of 0.570, and scaled tanh 0.583 in place of 0.566. Runs that threads copy by
-#: the grain take fewer loaders: (2048, 256, 28, 28) float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
+#: every group has, where groups that begin at any element are of halves or have scale and bias of every element, where
+#: halves that have these are no whole vectors and do not begin at words, and where runs have gaps or elements are
+#: loaded one by one; and normalizers of floats where these are one run with gaps. Elsewhere fewer of these cost gelu
+#: over 0, 2, 3 0.588 ms in place of 0.570, and scaled tanh 0.583 in place of 0.566. Runs that threads copy by the grain
+#: take fewer loaders: (2048, 256, 28, 28) float16 over 0, 2, 3 take 0.50 ms in place of 0.59.
 #:
 #: Of groups that begin at any element (1000, 200001) halves took an H100 318 us with few adders and 337 with more,
 #: (200, 500003), each with scale and bias of its own, 181 and 215, (128, 1000003) such floats 415 and 422. Of others
@@ -146,16 +147,16 @@ def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
     element that begins anywhere has its own scale, as those of (4, 500001) float16, which take 12.1 us so and 11.3 as a
     stream."""
     size, in_runs = groups.source.dtype.itemsize, len(groups.reduced.sizes) > 1
-    begins_anywhere = not groups.packed("input")
+    is_unpacked = not groups.packed("input")
     is_slow = groups.has_own_operands or (in_runs and not groups.in_long_runs("input"))
-    if (groups.is_double and size < 8) or (begins_anywhere and is_slow):
+    if (groups.is_double and size < 8) or (is_unpacked and is_slow):
         return False
     return (groups.source.size + 2 * groups.length) * size <= _PART_OF_CACHE[size] * device.cache_bytes
 
 
 def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:
     """Units whose scale and bias stay in registers, and who has how many of these. Code for halves and for wider scales
-    and biases needs more itself: (64, 8388608) halves take 1.0 ms with 2 units, and 1.4 with 3 or with registers that
+    and biases needs more: (64, 8388608) halves take 1.0 ms with 2 units, and 1.4 with 3 or with registers that
     are not shared."""
     keeps = not ring.publishers
     shares = keeps and device.compute_capability == _SHARES_REGISTERS
@@ -190,7 +191,9 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and groups.grain_of("input") > 1
+    at_words = groups.step_of_runs("input") >= 4
     few_adders = (own or size == 2) and groups.begins_anywhere("input")
+    few_adders |= own and size == 2 and not groups.packed("input") and not at_words
     many_adders = ((bulk and not gaps) or by_grains) and not few_adders
     if own and piece == 1:
         stages = min(stages, _STAGES_OF_UNITS)

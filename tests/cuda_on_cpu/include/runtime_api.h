@@ -66,7 +66,7 @@ void* map_shared(const void* address, unsigned rank, Where);
 
 // To be called before an atomic access is made: checks it, and may let other threads run first.
 void before_atomic(const void* address, size_t size, Access, Order, Scope, Where);
-// To be called before bytes are read of which nobody may have written some: checks all else.
+// To be called before bytes are read of which nobody may have written some: checks bounds, alignment and order.
 void before_loose_read(const void* address, size_t size, size_t alignment, Where);
 // Something that a polling thread may wait for has changed.
 void made_progress();

@@ -99,6 +99,27 @@ extern "C" __global__ void loose_read_ordered(int* out, unsigned long long*) {
     out[threadIdx.x] = load_loosely<int2>(reinterpret_cast<const char*>(slots + 2 * (threadIdx.x ^ 1))).x;
 }
 
+// grid 1, block 32
+extern "C" __global__ void loose_read_before_write(int* out, unsigned long long*) {
+    __shared__ __align__(8) int slots[64];
+    slots[2 * threadIdx.x] = static_cast<int>(threadIdx.x);
+    __syncwarp();
+    const int first = load_loosely<int2>(reinterpret_cast<const char*>(slots + 2 * (threadIdx.x ^ 1))).x;
+    if (!BUG) __syncwarp();
+    slots[2 * threadIdx.x + 1] = first;
+    __syncwarp();
+    out[threadIdx.x] = slots[2 * threadIdx.x + 1];
+}
+
+// grid 1, block 32
+extern "C" __global__ void loose_read_aligned(int* out, unsigned long long*) {
+    __shared__ __align__(8) int slots[66];
+    slots[2 * threadIdx.x] = slots[2 * threadIdx.x + 1] = static_cast<int>(threadIdx.x);
+    __syncwarp();
+    const int* pair = slots + 2 * (threadIdx.x ^ 1);
+    out[threadIdx.x] = load_loosely<int2>(reinterpret_cast<const char*>(pair + BUG)).x;
+}
+
 // `workspace` starts with no values.
 // grid 2, block 64; workspace of 128
 extern "C" __global__ void workspace_written_first(int* out, unsigned long long*, int* workspace) {

@@ -48,7 +48,7 @@ void before_atomic(const void* address, size_t size, Access access, Order order,
 void before_loose_read(const void* address, size_t size, size_t alignment, Where where) {
     running()->at = where;
     maybe_give_way();
-    if constexpr (CHECKING) checker::touch_written(address, size, alignment, where);
+    if constexpr (CHECKING) checker::touch_loosely(address, size, alignment, where);
 }
 
 void fence(Scope scope, Where where) {

@@ -48,8 +48,8 @@ struct Stamp {
     bool async_proxy;
 };
 void touch_by_engine(Stamp stamp, const void* address, size_t size, Kind kind, Where where);
-// Of an access that reads bytes which nobody may have written, and uses none of these.
-void touch_written(const void* address, size_t size, size_t alignment, Where where);
+// Of a read of bytes that nobody may have written, of which it uses none.
+void touch_loosely(const void* address, size_t size, size_t alignment, Where where);
 // Of what an access reads and nobody uses.
 void demand_inside(const void* address, size_t size, Where where);
 // An access of the kernel's own code; `aligned` says that the compiler relies on a multiple of the size.

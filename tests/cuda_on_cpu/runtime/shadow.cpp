@@ -65,6 +65,7 @@ struct Toucher {
 };
 
 constexpr Manner PLAIN_READ{.writes = false, .atomic = false, .reads = true};
+constexpr Manner LOOSE_READ{.writes = false, .atomic = false, .reads = false};  // of what need have no value
 constexpr Manner PLAIN_WRITE{.writes = true, .atomic = false, .reads = false};
 
 const char* describe(Manner manner) {
@@ -250,16 +251,9 @@ void touch_by_engine(Stamp stamp, const void* address, size_t size, Kind kind, W
     touch({*running(), stamp, Place::of_site(where), manner_of(kind)}, address, size, 1);
 }
 
-void touch_written(const void* address, size_t size, size_t alignment, Where where) {
+void touch_loosely(const void* address, size_t size, size_t alignment, Where where) {
     const Thread& thread = *running();
-    char* first = static_cast<char*>(const_cast<void*>(address));
-    const Toucher toucher{thread, stamp_of(thread), Place::of_site(where), PLAIN_READ};
-    Region* region = find_region(thread, first, size, alignment, "read", toucher.place);
-    if (!region) return;
-    const auto begin = static_cast<size_t>(first - region->first);
-    for (size_t byte = begin; byte < begin + size; byte++) {
-        if (has_value(*region, region->cells[byte], byte)) touch_byte(toucher, *region, byte);
-    }
+    touch({thread, stamp_of(thread), Place::of_site(where), LOOSE_READ}, address, size, alignment);
 }
 
 void demand_inside(const void* address, size_t size, Where where) {
