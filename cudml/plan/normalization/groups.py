@@ -186,18 +186,15 @@ class Groups:
         is_dense = self.reduced.strides[name][-1] == layout.dtype.itemsize == _LONG_RUN_ITEMSIZE
         return is_dense and self.reduced.sizes[-1] >= _LEAST_LONG_RUN and self.grain_of(name) == 1
 
-    def begins_anywhere(self, name: str) -> bool:
-        """Whether groups are one run each that begins at any element; of arrays that are not aligned at elements,
-        none."""
-        layout = self.arrays.get(name)
-        return not self.packed(name) and isinstance(layout, ArrayLayout) and (
-            self.step_of_runs(name) == layout.dtype.itemsize
-        )
+    @property
+    def begins_anywhere(self) -> bool:
+        """Whether a group of the input is one run that begins at any element, and not between elements."""
+        return self.step_of_runs("input") == self.source.dtype.itemsize and not self.packed("input")
 
     @property
     def stores_halves_in_runs(self) -> bool:
         """Whether warps store halves in runs that begin anywhere: kernels/normalization_chunks.cuh: STORED_IN_RUNS."""
-        begins_anywhere = self.begins_anywhere("output") and self.step_of_runs("output") == _LONG_RUN_ITEMSIZE
+        begins_anywhere = self.step_of_runs("output") == _LONG_RUN_ITEMSIZE and not self.packed("output")
         return begins_anywhere or self.in_long_runs("output")
 
     def is_dense_in_runs(self, name: str) -> bool:

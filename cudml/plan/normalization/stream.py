@@ -156,8 +156,8 @@ def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
 
 def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:
     """Units whose scale and bias stay in registers, and who has how many of these. Code for halves and for wider scales
-    and biases needs more: (64, 8388608) halves take 1.0 ms with 2 units, and 1.4 with 3 or with registers that
-    are not shared."""
+    and biases needs more: (64, 8388608) halves take 1.0 ms with 2 units, and 1.4 with 3 or with registers that are
+    not shared."""
     keeps = not ring.publishers
     shares = keeps and device.compute_capability == _SHARES_REGISTERS
     has_room = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
@@ -191,9 +191,9 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and groups.grain_of("input") > 1
-    at_words = groups.step_of_runs("input") >= 4
-    few_adders = (own or size == 2) and groups.begins_anywhere("input")
-    few_adders |= own and size == 2 and not groups.packed("input") and not at_words
+    halves, begins_at_words = size == 2, groups.step_of_runs("input") >= 4
+    own_halves = own and halves and not groups.packed("input") and not begins_at_words
+    few_adders = own_halves or (groups.begins_anywhere and (own or halves))
     many_adders = ((bulk and not gaps) or by_grains) and not few_adders
     if own and piece == 1:
         stages = min(stages, _STAGES_OF_UNITS)
