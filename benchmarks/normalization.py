@@ -124,7 +124,16 @@ _LONG_ODD: dict[str, tuple[Key, ...]] = {
     "float16": (((64, 8388605), 1), ((16, 128, 509, 511), (2, 3))),
 }
 
-_MOMENTS_OF_HALVES: tuple[Key, ...] = (((16384, 16384), 1), _STREAM, (_IMAGES, (0, 2)), ((65536, 8192), 0))
+# Long lines and columns; as networks have it; short columns; and odd rows.
+_MOMENTS_OF_HALVES: tuple[Key, ...] = (
+    ((16384, 16384), 1),
+    _STREAM,
+    (_IMAGES, (0, 2)),
+    ((65536, 8192), 0),
+    ((64, 112, 112, 64), (0, 1, 2)),
+    ((1000, 1073741), 0),
+    ((3224480, 333), 0),
+)
 
 # From 2^12 elements to 2^22.
 _SMALL: tuple[Key, ...] = (

@@ -3,6 +3,8 @@
 // A lane's chunk of a row lies in two aligned pieces. Each lane moves the one that its chunk begins in, and lanes
 // exchange what they have of each other's chunks: lane 31 with lane 0 in the next row, which follows. What fills no
 // piece, at either end of the warp's rows, is moved element by element, so that nothing else is touched.
+//
+// Constants that the plan sets: those of normalization_chunks.cuh.
 #pragma once
 
 #include "normalization_chunks.cuh"
@@ -11,7 +13,7 @@ constexpr int PIECE_BYTES = 16, ROW_BYTES = LANES * PIECE_BYTES;
 
 static_assert(sizeof(Chunk) == PIECE_BYTES, "a piece for each chunk");
 
-// Whether results of one run that begins at any element could be.
+// Whether results could be stored so: those of one run that begins at any element, or at any word.
 constexpr bool MAY_BE_STORED_SHIFTED = !OUTPUT_PACKED && OUTPUT_STEP > 0 && sizeof(Result) == PIECE_BYTES;
 
 // How the rows' chunks lie among the pieces.

@@ -9,6 +9,7 @@
 //     TEAMS_APART                   1: strips that are worked on at a time lie far from each other
 //     VECTOR                        columns that a lane normalizes: a warp has all COLUMNS, unless the output is turned
 //     INPUT_TURNED, OUTPUT_TURNED   1: that array is turned; one of them at the most
+//     BULK                          1: each thread of the loaders copies a row at once
 //     SHIFTED, ROW_SHIFT            1: rows of the input begin at any element, and each by so many bytes more
 //                                   (0 ... 15) behind a multiple of 16 than the one before
 #pragma once
@@ -156,4 +157,9 @@ struct Staged {
     }
 };
 
-__device__ void leave(const Work& work, int visit) { work.stage(visit).emptied.arrive(); }
+// The copy engine may write to the stage next, and its writes are ordered behind our reads by a fence alone
+// (normalization_stream.cuh).
+__device__ void leave(const Work& work, int visit) {
+    if (BULK) fence_async_proxy();
+    work.stage(visit).emptied.arrive();
+}

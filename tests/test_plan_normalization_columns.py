@@ -98,6 +98,23 @@ def test_every_column_of_a_strip_is_folded_by_one_warp(rows, multiprocessors, dt
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "device", "in_bulk"),
+    [
+        ((4096, 65_536), "float16", H200, True),
+        ((4096, 65_536), "float16", H200._replace(compute_capability=(8, 0)), False),
+        ((4096, 65_537), "float16", H200, False),  # rows begin anywhere
+        ((65_536, 8192), "float16", H200, False),  # units of fewer rows
+        ((200_704, 256), "float16", H200, False),  # narrow strips
+        ((4096, 65_536), "float32", H200, False),
+    ],
+)
+def test_rows_of_wide_strips_of_halves_are_copied_in_bulk(shape, dtype, device, in_bulk):
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((0,)), arrays, device)
+    assert (kernels(plan), constants(plan)["BULK"]) == (["normalize_strips"], str(int(in_bulk)))
+
+
+@pytest.mark.parametrize(
     ("shape", "step", "sets"),
     [((4096, 65536), 1, 1), ((4096, 65536), 2, 2), ((100_000, 48), 2, 1)],
     ids=["rows", "elements", "elements of narrow strips"],
@@ -257,49 +274,83 @@ def test_columns_that_stay_in_the_cache_take_two_steps(shape, dtype, cache_bytes
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "across", "rounds", "stages"),
+    ("shape", "dtype", "threads", "vector", "across", "rounds"),
     [
-        ((64 * 112 * 112, 64), "float16", 8, 4, 2),
-        ((64 * 112 * 112, 64), "float32", 8, 8, 0),  # floats wait in registers
-        ((64 * 112 * 112, 24), "float16", 4, 4, 0),  # narrow rows, which warps move; all blocks run at once
-        ((98_304, 64), "float32", 8, 4, 0),
-        ((49_152, 64), "float32", 8, 2, 0),
-        ((200_000, 331), "float16", 64, 8, 0),  # columns that vectors do not move: half a span of each
-        ((64 * 75 * 75, 144), "float16", 4, 4, 0),  # narrow strips
-        ((1_000_000, 256), "float32", 16, 32, 0),  # wide ones, as blocks load so often
-        ((1_000_000, 256), "float64", 16, 32, 0),
-        ((1_000_000, 257), "float32", 32, 32, 0),
+        ((64 * 112 * 112, 64), "float16", 256, 2, 32, 4),  # words of halves
+        ((2_000_000, 64), "float16", 256, 2, 32, 4),
+        ((64 * 112 * 112, 64), "float32", 128, 4, 8, 8),
+        ((64 * 112 * 112, 24), "float16", 128, 8, 4, 4),  # narrow rows, which warps move; all blocks run at once
+        ((98_304, 64), "float32", 128, 4, 8, 4),
+        ((49_152, 64), "float32", 128, 4, 8, 2),
+        ((200_000, 331), "float16", 256, 1, 64, 4),  # columns that vectors do not move
+        ((64 * 75 * 75, 144), "float16", 256, 2, 16, 4),  # narrow strips
+        ((1_000_000, 256), "float32", 128, 4, 16, 32),  # wide ones, as blocks load so often
+        ((1_000_000, 256), "float64", 128, 2, 16, 32),
+        ((1_000_000, 257), "float32", 128, 1, 32, 32),
     ],
 )
-def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, across, rounds, stages):
+def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, threads, vector, across, rounds):
     plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
     added, applied = plan.parts
     found = constants(added)
-    assert (found["ACROSS"], found["ROUNDS"], found["STAGES"]) == (str(across), str(rounds), str(stages))
-    threads = 256 if stages else 128
+    assert [found[name] for name in ("VECTOR", "ACROSS", "ROUNDS")] == [str(n) for n in (vector, across, rounds)]
     assert (added.launches[0].block, applied.launches[0].block) == (threads, 128)
-    assert added.launches[0].shared_bytes == stages * threads * 128
     assert constants(applied)["ROUNDS"] == "1"
     assert applied.scratch_bytes == applied.workspace_bytes == 0
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "device", "stages"),
+    ("shape", "dtype", "threads", "columns", "rounds"),
     [
-        ((4096, 65536), "float16", H200, 2),  # whole columns, which nobody shares
-        ((65536, 8192), "float16", H200, 2),
-        ((65536, 8192), "float16", H200._replace(compute_capability=(7, 5)), 0),
-        ((65536, 8192), "float32", H200, 0),
-        ((1000, 8192), "float16", H200, 0),  # loaded at once
+        ((65_536, 8192), "float16", 256, 64, 32),
+        ((40_000, 1024), "float16", 256, 64, 2),
+        ((50_176, 512), "float16", 256, 64, 8),  # few, all at once
+        ((100_000, 333), "float16", 256, 64, 4),  # but not so unevenly as that would be
+        ((1200, 300), "float16", 128, 32, 1),  # in half spans
+        ((4096, 131_072), "float16", 256, 64, 16),  # whole columns, which nobody shares
+        ((802_816, 128), "uint8", 128, 32, 8),
+        ((300_000, 202), "uint8", 128, 32, 8),
+        ((4096, 180_224), "uint8", 128, 32, 16),  # whole columns
     ],
 )
-def test_moments_of_columns_of_halves_are_copied(shape, dtype, device, stages):
-    moments = {name: layout((1, shape[1]), dtype) for name in ("mean", "variance")}
-    plan = make_plan(Moments((0,)), {"input": layout(shape, dtype), **moments}, device)
-    assert (constants(plan)["STAGES"], plan.launches[0].shared_bytes) == (
-        str(stages),
-        stages * plan.launches[0].block * 128,
-    )
+def test_moments_of_small_elements_are_added_up_by_words(shape, dtype, threads, columns, rounds):
+    moments = {name: layout((1, shape[1]), "float64") for name in ("mean", "variance")}
+    plan = make_plan(Moments((0,)), {"input": layout(shape, dtype), **moments})
+    found = constants(plan)
+    assert int(found["VECTOR"]) * np.dtype(dtype).itemsize <= 4
+    assert (plan.launches[0].block, int(found["VECTOR"]) * int(found["ACROSS"])) == (threads, columns)
+    assert int(found["ROUNDS"]) == rounds
+
+
+@pytest.mark.parametrize(
+    ("shape", "vector", "threads"),
+    [
+        ((1_101_789, 88), 8, 128),  # many, in vectors but no whole strips
+        ((1_101_789, 64), 2, 256),
+        ((1_101_789, 90), 2, 256),  # no whole vectors
+        ((10_674, 376), 2, 256),  # few
+    ],
+)
+def test_many_halves_in_cut_strips_are_added_up_in_vectors(shape, vector, threads):
+    moments = {name: layout((1, shape[1]), "float16") for name in ("mean", "variance")}
+    plan = make_plan(Moments((0,)), {"input": layout(shape, "float16"), **moments})
+    assert (int(constants(plan)["VECTOR"]), plan.launches[0].block) == (vector, threads)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "launched", "block"),
+    [
+        ((1000, 100_000), (0,), 1563, 128),  # a block for each strip
+        ((513, 20_000), (0,), 625, 512),  # which would load for twice the steps
+        ((64, 256, 56, 56), (0, 2), 224, 256),
+        ((26, 280, 403, 66), (0, 2), 3179, 128),  # runs that are no whole vectors
+    ],
+)
+def test_moments_of_whole_columns_of_halves(shape, axes, launched, block):
+    kept = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    moments = {name: layout(kept, "float16") for name in ("mean", "variance")}
+    launch = make_plan(Moments(axes), {"input": layout(shape, "float16"), **moments}).launches[0]
+    assert (launch.grid, launch.block) == (launched, block)
 
 
 def test_bytes_whose_rows_take_much_more_as_doubles_are_no_narrow_rows():

@@ -36,6 +36,11 @@ class DeviceProperties(NamedTuple):
         return self.compute_capability >= (8, 0)
 
     @property
+    def bulk_copies(self) -> bool:
+        """Whether gates wait for asynchronous copies of any number of bytes, too."""
+        return self.compute_capability >= (9, 0)
+
+    @property
     def clusters(self) -> bool:
         """Whether blocks can share sums and data within a cluster."""
         return self.cluster_launch and self.compute_capability >= (9, 0)

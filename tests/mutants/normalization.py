@@ -41,6 +41,11 @@ MUTANTS = [
            "[-__syncthreads();-]  // by now"),
     Mutant("columns without an end", "normalization_columns.cu", "moments of columns", ALL,
            "if (mean && [-(WHOLE || number < g.groups)-]{+true+}) store_moments"),
+    Mutant("rows handed over as those of the next round", "normalization_columns.cu", "narrow columns in rounds", ALL,
+           "[-next.hand_over(warp_rows, g, place);\n        span = next;-]\n        place.next_round();"
+           "{+\n        next.hand_over(warp_rows, g, place);\n        span = next;+}"),
+    Mutant("spans of a tile again and again", "normalization_columns.cu", "moments of large columns of halves", ALL,
+           "[-place.next_round();-]"),
     Mutant("tile of another strip", "normalization_columns.cu", "moments of large columns", ALL,
            "control + SECTOR + work.strip[- * published_words<COLUMNS>(g.tiles)-];"),
     Mutant("statistics of long columns read at once", "normalization_columns.cu", "large columns", INTERLEAVED,
@@ -281,16 +286,6 @@ MUTANTS = [
            "if ([-in_place-]{+false+}) fence_dependents();"),
     Mutant("sums of an earlier turn", "normalization_ring.cuh", "stream of more groups than slots", ALL,
            "epoch[- + static_cast<unsigned>(turn)-]}"),
-    # normalization_rounds.cuh
-    Mutant("rows handed over as those of the next round", "normalization_rounds.cuh", "narrow columns in rounds", ALL,
-           "[-next.hand_over(warp_rows, g, place);\n        span = next;-]\n        place.next_round();"
-           "{+\n        next.hand_over(warp_rows, g, place);\n        span = next;+}"),
-    Mutant("spans taken before they are there", "normalization_rounds.cuh", "moments of large columns of halves", ALL,
-           "copy_async_wait<STAGES[- - 1-]>();"),
-    Mutant("spans copied to where one is taken from", "normalization_rounds.cuh", "moments of large columns of halves",
-           ALL, "stages[[-stage == 0 ? STAGES - 1 : stage - 1-]{+stage+}]);"),
-    Mutant("steps behind the end added up", "normalization_rounds.cuh", "moments of large columns of halves", CHECKING,
-           "= [-WHOLE || k < taken.count-]{+true+} ? stages"),
     # normalization_rows.cuh
     Mutant("chunk gathered before all is there", "normalization_rows.cuh", "groups shifted by a byte", NOT_IN_ORDER,
            "buffer.input[j * LANES + lane_index()] = chunk.element[j];[-\n    __syncwarp();-]\n#pragma unroll\n"
@@ -416,6 +411,8 @@ MUTANTS = [
     # normalization_strip_loaders.cuh
     Mutant("strip loaded a row too far", "normalization_strip_loaders.cuh", "strips", ALL,
            "step <{+=+} unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;\n        char* to"),
+    Mutant("rows in bulk after the last one as they are", "normalization_strip_loaders.cuh", "strips in bulk", ALL,
+           "row_offset<OF_INPUT>(work.g, unit, step) : [-0-]{+work.g.reduced.stride[OF_INPUT][0]+};\n    full"),
     Mutant("halves of one row again and again", "normalization_strip_loaders.cuh", "strips of halves", ALL,
            "[-row += DOWN * work.g.reduced.stride[OF_INPUT][REDUCED_RANK - 1];-]"),
     Mutant("rows after the last one added as they are", "normalization_strip_loaders.cuh", "strips", ALL,
@@ -469,6 +466,8 @@ MUTANTS = [
            "SLOTS = (STAGES + PIECE - 1) / PIECE{+ - 1+};"),
     Mutant("strip of two teams", "normalization_strips.cuh", "strips of uneven teams", ALL,
            "team * each + [-(team < more ? team : more)-]{+0+} + round"),
+    Mutant("units of a strip left unfenced", "normalization_strips.cuh", "strips in bulk", CHECKING,
+           "[-if (BULK) fence_async_proxy();-]"),
     Mutant("lines of a strip in one place", "normalization_strips.cuh", "strips of a turned input", ALL,
            "return data + column % VECTOR * LINES_PITCH[- + column / VECTOR * LINE_PITCH-];"),
     # normalization_teams.cuh

@@ -10,6 +10,9 @@ ROOMY_GPU = SMALL_GPU._replace(multiprocessors=20)
 #: With room for pieces of strips, which are larger, and without clusters.
 STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
 
+#: With a ring of one and a half pieces, so that stages are used again, and bulk copies.
+STRIPS_IN_BULK_GPU = SMALL_GPU._replace(multiprocessors=5, cluster_launch=False, shared_bytes_per_block=110_000)
+
 #: With a ring of two pieces of strips, and with blocks of so large pieces that a ring holds but one and a half.
 RING_OF_STRIPS_GPU = STRIPS_GPU._replace(multiprocessors=5, shared_bytes_per_block=140_000)
 LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
@@ -27,7 +30,6 @@ COPYING_GPU = SMALL_GPU._replace(compute_capability=(8, 0))
 
 #: With so few multiprocessors that a block loads several times in a tile of some kilobytes.
 TINY_GPU = OLD_GPU._replace(multiprocessors=1)
-TINY_COPYING_GPU = COPYING_GPU._replace(multiprocessors=1)
 
 #: With so many that two tiles are linked in four parts each, three and four tiles in two.
 PARTS_GPU = SMALL_GPU._replace(multiprocessors=16)

@@ -27,9 +27,9 @@ from race_cases.devices import (
     SMALL_CLUSTERS,
     SOME_BLOCKS,
     STRIPS_GPU,
+    STRIPS_IN_BULK_GPU,
     TEAMS_GPU,
     TIGHT_GPU,
-    TINY_COPYING_GPU,
     TINY_GPU,
 )
 
@@ -286,8 +286,9 @@ LARGE_GROUPS = [
     normalization("narrow columns of more halves than lanes", (2100, 37), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
     moments("moments of large columns", (2049, 33), np.float64, 0),
-    moments("moments of large columns of halves", (2200, 120), np.float16, 0, device=TINY_COPYING_GPU),
-    normalization("large columns of halves", (4200, 64), np.float16, (0,), out="same", device=TINY_COPYING_GPU),
+    moments("moments of large columns of halves", (2200, 120), np.float16, 0, device=TINY_GPU),
+    moments("moments of large columns of bytes", (4500, 136), np.uint8, 0, device=TINY_GPU),
+    normalization("large columns of halves", (4200, 64), np.float16, (0,), out="same", device=TINY_GPU),
 ]
 
 CLUSTERED_LINES = [
@@ -372,6 +373,10 @@ STRIPS = [
     normalization("strips in place", (1100, 68), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of small numbers", (1100, 100), np.float32, (0,), device=STRIPS_GPU, factor=1e-3),
     normalization("strips of halves", (1100, 128), np.float16, (0,), device=STRIPS_GPU),
+    normalization("strips in bulk", (1092, 328), np.float16, (0,), device=STRIPS_IN_BULK_GPU),
+    normalization(
+        "strips in bulk in place", (18, 2, 64, 136), np.float16, (0, 2), out="same", device=STRIPS_IN_BULK_GPU
+    ),
     normalization("strips of more halves", (1800, 136), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow strips of halves", (2100, 64), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),

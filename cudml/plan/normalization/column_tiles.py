@@ -14,14 +14,14 @@ from cudml.plan.normalization.groups import Groups
 
 #: What a thread holds of its columns at a time, at the most, and of single columns of halves, for which registers are
 #: too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and 276 by 64.
-_SPAN_BYTES, _MOST_VALUES, _MOST_SINGLE_HALVES = 128, 64, 32
+SPAN_BYTES, MOST_VALUES, MOST_SINGLE_HALVES = 128, 64, 32
 
-#: Neighbours of a thread of single bytes, which become doubles, where a block adds up tiles, or whole columns, or those
-#: of few steps: the sums of 16 take more registers than there are. Mean and variance of (4096, 65536) uint8 take an
-#: H100 155 us by 2, 193 by 4 and 1163 by 16, of (512, 400000) 97, 83 and 637, of (20, 8000000) 134 by 2 and 153 by 4.
-#: And in narrow rows they have so many values at the most: those of (256, 224, 224, 3) over 0, 1, 2 take 42 us so, and
-#: 135 by 64.
-_BYTES_OF_TILES, _WHOLE_BYTES_OF_BYTES, _SHORT_BYTES_OF_BYTES, _MOST_NARROW_BYTES = 2, 4, 2, 32
+#: Neighbours of a thread of single bytes, which become doubles, in narrow rows and where they are normalized, or where
+#: a block has whole columns, or those of few steps: the sums of 16 take more registers than there are. Mean and
+#: variance of (512, 400000) uint8 take an H100 83 us by 4, 97 by 2 and 637 by 16, of (20, 8000000) 134 by 2 and 153 by
+#: 4. And in narrow rows they have so many values at the most: those of (256, 224, 224, 3) over 0, 1, 2 take 42 us so,
+#: and 135 by 64.
+_BYTES_OF_NARROW, _WHOLE_BYTES_OF_BYTES, _SHORT_BYTES_OF_BYTES, _MOST_NARROW_BYTES = 2, 4, 2, 32
 
 #: Neighbours of a thread, in bytes, where a block has whole columns. Their moments cost as much as the sums of some
 #: steps, so more threads are better; the fewer the steps and the smaller the input, the more. (128, 16384) float16s
@@ -34,18 +34,18 @@ _WHOLE_BYTES, _SHORT_BYTES, _SHORT_LENGTH, _MOST_OF_SHORT, _MOST_OF_SINGLE = 8, 
 _LEAST_OF_WHOLE = 64
 
 #: And for mean and variance alone: those of (4, 2621440) floats over 0 take an H200 17.5 us by 4 bytes, and 31.8 by
-#: 16, of (24, 873808) halves 13.5 and 18.5, but of (33, 317744) floats 15.3 and 14.3; (256, 131072) halves take an H100
-#: 26.8 by 8 bytes and 28.5 by 16, (538, 32768) 21.6 and 19.2.
-_SHORT_LENGTH_OF_READERS, _LENGTH_OF_HALVES = 32, 256
+#: 16, of (24, 873808) halves 13.5 and 18.5, but of (33, 317744) floats 15.3 and 14.3. Halves of more steps than
+#: the second take 4 bytes: (200, 262144) take an H100 42.5 us so and 47.4 by 8, (300, 65536) 19.1 and by 16 21.3.
+_SHORT_LENGTH_OF_READERS, _LENGTH_OF_HALVES = 32, 128
 
 #: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block, unless they begin
 #: amid sectors, which neighbours load too then: (320, 216611) floats take an H100 284 us in strips of 128 bytes, and
 #: 395 in strips of 64; (400, 100000) 136 and 128.
-_STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
+STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
 
 #: Rows of columns that one block alone has, at most: its multiprocessor moves no more than a row in 2 ns. (8000, 2)
 #: floats take an H100 14.1 us so, and 5.3 in tiles; (2048, 8) 4.2 and 4.9.
-_MOST_ROWS_ALONE = 2048
+MOST_ROWS_ALONE = 2048
 _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 
 #: Threads across strips of halves for each that has columns, at the most, unless strips would be too narrow: (1677721,
@@ -53,55 +53,11 @@ _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 #: 0.558 ms in strips of 64 threads, half of which are idle, and 0.690 in strips of 16.
 _MOST_IDLE = 1.3
 
-#: Tiles that are added up: threads, how wide strips are, how often a thread loads a span at most. On an H200 a block
-#: of 512 threads leaves memory idle when it ends. Blocks of four warps are the best, if they load often: 246 us for
-#: (65536, 4096), 252 if they load 8 times, and 257 where they have 256 threads. Narrow rows, of which more tiles are
-#: finished at once, load less often: (33554432, 8) take 247 us, 250 with 256 threads and 256 if these load 16 times.
-_TILES, _NARROW_TILES = (128, 128, 32), (128, 128, 8)
-
-#: And of halves that are copied: mean and variance of (40000, 1024) float16s take an H100 36.7 us so and 44.2 by 128
-#: threads, (64, 112, 112, 64) over 0, 1, 2 115 us and 118; (65536, 8192) 405 either way.
-_TILES_OF_HALVES = (256, 128, 32)
-
-#: And of elements of 4 bytes and more that blocks load as often as that: mean and variance of (1048576, 256) floats
-#: take an H100 351 us so, and 363 in strips of 128 bytes. But those of (64, 56, 56, 256), where blocks load less often,
-#: take 72 and 70.
-_WIDE_TILES = (128, 256, 32)
 
 #: Tiles that are normalized, of which a thread has one span: threads, and how wide strips are. (1048576, 256) takes an
 #: H100 1085 us so, 1091 with two spans and 1100 with four. Halves lose by 256 threads: (36864, 128) bfloat16s take 17.3
 #: us in place of 16.4, (476625, 33) float16s 66 in place of 63; floats do not.
 _APPLIED_TILES = (128, 256)
-
-#: Tiles for each multiprocessor, before a block loads several times, as blocks end at different times: of what is only
-#: read, of what is normalized too, and of halves, which are copied while others are added up. (32, 112, 112, 64)
-#: floats over 0, 1, 2 take 84 us so and 87 with as many as where they are only read; (131072, 128) float16s 42 us, and
-#: 44 with 4, (64, 112, 112, 64) over 0, 1, 2 115 and 117 with 2.
-_LEAST_TILES, _LEAST_TILES_OF_BOTH, _LEAST_TILES_OF_HALVES = 15, 8, 3
-
-#: But where both are done, blocks that load a few times need no more tiles than so many for each multiprocessor, which
-#: all run at once: (98304, 64) floats take an H100 27.4 us so and 31.2 otherwise, (238312, 33) 44 and 51; mean and
-#: variance alone 12.9 and 12.4.
-_FEW_ROUNDS, _LEAST_TILES_OF_FEW_ROUNDS = 4, 2
-
-#: Spans of a thread in shared memory: kernels/normalization_rounds.cuh. (64, 56, 56, 256) float16s over 0, 1, 2 take 91
-#: us with 2 and 94 with 3, mean and variance of (64, 256, 128, 128) over 0, 2 156 and 162.
-_STAGES = 2
-
-#: The first compute capability with copies that nobody waits for (cp.async).
-_COPIES = (8, 0)
-
-#: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
-#: with half as much.
-_ONLY_SPAN_BYTES = 256
-
-#: Threads of a block that adds up whole columns alone, how wide its strip is, by the bytes of an element, how often it
-#: loads a span at the most, and bytes of a row for each multiprocessor at least: nobody waits for another's sums then.
-#: Mean and variance of (4096, 65536) floats take an H100 346 us so, and 352 to 357 in strips of 128 bytes by 32 to 128
-#: threads, of (2100, 90112) 278 and 343 by 32 threads, of (4096, 45056) 244 and 252 in tiles, of (4096, 34048) 207 and
-#: 197; of (4096, 90000) float16s 297 by 256 threads and 368 by 64.
-_ALONE_THREADS, _ALONE_ROUNDS, _LEAST_ALONE_BYTES = 256, 64, 1280
-_ALONE_STRIP_BYTES = {1: 128, 2: 128, 4: 256, 8: 256}
 
 #: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block by
 #: whether whole vectors are loaded, and blocks of a cluster at the most.
@@ -123,8 +79,6 @@ class Columns(NamedTuple):
     chunk: int
     blocks: int = 1
     """That share whole columns, a tile each."""
-    stages: int = 0
-    """Spans of a thread that are copied to shared memory: kernels/normalization_rounds.cuh."""
 
     @property
     def steps(self) -> int:
@@ -144,19 +98,14 @@ class Columns(NamedTuple):
     def width(self) -> int:
         return self.across * self.vector
 
-    @property
-    def shared_bytes(self) -> int:
-        """Of the spans of all threads."""
-        return self.stages * self.threads * self.steps * VECTOR_BYTES
-
     def grid(self, groups: Groups) -> int:
         """Blocks that have a tile of every column."""
         return math.ceil(groups.count / self.width) * self.blocks
 
 
-def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
-    """How columns are shared out: whole to a block, or in the tiles that it adds up."""
-    spans = _one_span(groups, _whole_bytes(groups))
+def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Whole columns of a block, which loads them at once; None where they are too long, or had better be shared."""
+    spans = one_span(groups, _whole_bytes(groups))
     span = spans.span
     while span > 1 and groups.length <= span // 2 * groups.chunk:
         span //= 2
@@ -165,15 +114,15 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     are_few = whole.grid(groups) < device.multiprocessors
     shorter = _whole(groups, spans._replace(span=span // 2)) if are_few and span > 1 else None
     chosen = shorter if shorter and shorter.threads <= _THREADS else whole
-    alone = chosen.width >= groups.count and groups.length > _MOST_ROWS_ALONE
-    return chosen if chosen.threads <= _MOST_THREADS and not alone else _added(groups, device)
+    alone = chosen.width >= groups.count and groups.length > MOST_ROWS_ALONE
+    return chosen if chosen.threads <= _MOST_THREADS and not alone else None
 
 
 def _whole(groups: Groups, spans: Columns) -> Columns:
     """Whole columns of a block in such spans, of as many threads as that takes."""
     width = spans.vector * groups.source.dtype.itemsize
     count = power_of_two(math.ceil(groups.length / spans.steps))
-    most, least = (max(1, nbytes // width) for nbytes in (_STRIP_BYTES, _LEAST_STRIP_BYTES))
+    most, least = (max(1, nbytes // width) for nbytes in (STRIP_BYTES, _LEAST_STRIP_BYTES))
     across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
     threads = _THREADS if groups.rows_begin_with_sectors("input") else _MOST_THREADS
     while across > least and across * count > threads:
@@ -181,95 +130,28 @@ def _whole(groups: Groups, spans: Columns) -> Columns:
     return spans._replace(across=max(across, _LEAST_THREADS // count), spans=count)
 
 
-def _added(groups: Groups, device: DeviceProperties) -> Columns:
-    """The tiles that a block adds up."""
-    if are_narrow(groups):
-        return _in_tiles(groups, device, *_NARROW_TILES)
-    alone = None if groups.has("output") else _alone(groups, device)
-    tiles = _TILES_OF_HALVES if _are_copied(groups) else _TILES
-    chosen = alone or _wide(groups, device) or _in_tiles(groups, device, *tiles)
-    if chosen.rounds > 1:
-        copied = _are_copied(groups) and device.compute_capability >= _COPIES
-        return chosen._replace(stages=_STAGES if copied else 0)
-    only_reads = alone is None and not groups.has("output")
-    return chosen._replace(span=_span(_ONLY_SPAN_BYTES, chosen.vector, chosen.chunk)) if only_reads else chosen
-
-
-def _wide(groups: Groups, device: DeviceProperties) -> Columns | None:
-    """Wide strips; None where they are no faster."""
-    if groups.source.dtype.itemsize < 4 or not moves_whole_vectors(groups):
-        return None
-    wide = _in_tiles(groups, device, *_WIDE_TILES)
-    return wide if wide.rounds == _WIDE_TILES[2] else None
-
-
 def applied_columns(groups: Groups) -> Columns:
     """The tiles that a block normalizes."""
-    return _block(_one_span(groups), groups, *_APPLIED_TILES)
-
-
-def _least_tiles(groups: Groups, rounds: int) -> int:
-    """For each multiprocessor, where blocks load so often."""
-    if _are_copied(groups):
-        return _LEAST_TILES_OF_HALVES
-    if not groups.has("output"):
-        return _LEAST_TILES
-    return _LEAST_TILES_OF_FEW_ROUNDS if rounds <= _FEW_ROUNDS else _LEAST_TILES_OF_BOTH
+    return block_of(one_span(groups), groups, *_APPLIED_TILES)
 
 
 def are_narrow(groups: Groups) -> bool:
     return groups.count * groups.source.dtype.itemsize < NARROW_ROW_BYTES
 
 
-def _are_copied(groups: Groups) -> bool:
-    """Whether spans that are added up come by way of shared memory: kernels/normalization_rounds.cuh. Strips that are
-    narrower, whose rows share lines of the cache, had better be loaded: (64, 75, 75, 144) float16s over 0, 1, 2 take
-    103 us so and 110 otherwise, their mean and variance 42 and 47."""
-    if groups.source.dtype.itemsize != 2 or are_narrow(groups) or _vector(groups) != groups.chunk:
-        return False
-    across = _block(_one_span(groups), groups, *_TILES[:2]).across
-    return across * VECTOR_BYTES == _STRIP_BYTES and moves_whole_vectors(groups)
-
-
-def _one_span(groups: Groups, nbytes: int | None = None) -> Columns:
+def one_span(groups: Groups, nbytes: int | None = None) -> Columns:
     """Of so many bytes of neighbouring columns at the most; unless they are given, as many as tiles have."""
     size = groups.source.dtype.itemsize
     vector = _vector(groups, nbytes or VECTOR_BYTES)
     if size == 1 and not nbytes:
-        vector = min(vector, _BYTES_OF_TILES)
-    values = _MOST_SINGLE_HALVES if vector == 1 and size == 2 else _MOST_VALUES
+        vector = min(vector, _BYTES_OF_NARROW)
+    values = MOST_SINGLE_HALVES if vector == 1 and size == 2 else MOST_VALUES
     if size == 1 and not groups.has("output") and are_narrow(groups):
         values = _MOST_NARROW_BYTES
-    return Columns(vector, _span(_SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
+    return Columns(vector, span_of(SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 
-def _in_tiles(groups: Groups, device: DeviceProperties, threads: int, nbytes: int, most_rounds: int) -> Columns:
-    """Strips of so many bytes, that are cut into tiles of so many threads, which load less often where that leaves too
-    few tiles."""
-    block = _block(_one_span(groups), groups, threads, nbytes)
-    rounds = min(most_rounds, _rounds_of_all(groups, block))
-    tiles = groups.count * groups.length / (block.width * block.tile * device.multiprocessors)
-    while rounds > 1 and tiles / rounds < _least_tiles(groups, rounds):
-        rounds //= 2
-    return block._replace(rounds=rounds)
-
-
-def _alone(groups: Groups, device: DeviceProperties) -> Columns | None:
-    """Strips that are tiles; None where that leaves too few, or columns are too long."""
-    size = groups.source.dtype.itemsize
-    block = _block(_one_span(groups), groups, _ALONE_THREADS, _ALONE_STRIP_BYTES[size])
-    rounds = _rounds_of_all(groups, block)
-    enough = groups.count * size >= _LEAST_ALONE_BYTES * device.multiprocessors
-    fits = rounds <= _ALONE_ROUNDS and block.width <= _ALONE_THREADS
-    return block._replace(rounds=rounds) if enough and fits else None
-
-
-def _rounds_of_all(groups: Groups, block: Columns) -> int:
-    """How often a block loads a span that has whole columns."""
-    return power_of_two(math.ceil(groups.length / (block.spans * block.steps)))
-
-
-def _block(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
+def block_of(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
     """So many threads that have a strip of so many bytes."""
     width = spans.vector * groups.source.dtype.itemsize
     vectors = math.ceil(groups.count / spans.vector)
@@ -286,7 +168,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
     if not device.clusters or not groups.has("output"):
         return None
     size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
-    span = _span(_CLUSTER_SPAN_BYTES, vector, chunk)
+    span = span_of(_CLUSTER_SPAN_BYTES, vector, chunk)
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
         chosen = Columns(vector, span, across, _CLUSTER_THREADS[moves_whole_vectors(groups)] // across, 1, chunk)
@@ -300,7 +182,7 @@ def moves_whole_vectors(groups: Groups) -> bool:
     return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
 
 
-def _span(nbytes: int, vector: int, chunk: int, values: int = _MOST_VALUES) -> int:
+def span_of(nbytes: int, vector: int, chunk: int, values: int = MOST_VALUES) -> int:
     """Chunks of a span of so many bytes and values."""
     return max(1, min(nbytes // (vector * VECTOR_BYTES), values // (vector * chunk)))
 
@@ -311,7 +193,8 @@ def _whole_bytes(groups: Groups) -> int:
     if not groups.has("output") and size == 1:
         return _SHORT_BYTES_OF_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else _WHOLE_BYTES_OF_BYTES
     if not groups.has("output"):
-        usual = _WHOLE_BYTES if size == 2 and groups.length <= _LENGTH_OF_HALVES else VECTOR_BYTES
+        of_halves = _WHOLE_BYTES if groups.length <= _LENGTH_OF_HALVES else _SHORT_BYTES
+        usual = of_halves if size == 2 else VECTOR_BYTES
         return _SHORT_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else usual
     if are_whole_halves(groups):
         return VECTOR_BYTES

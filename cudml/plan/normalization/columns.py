@@ -8,13 +8,13 @@ from dataclasses import replace
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
 from cudml.plan.normalization.bundles import plan_bundles
+from cudml.plan.normalization.column_sums import columns_of
 from cudml.plan.normalization.column_tiles import (
     NARROW_ROW_BYTES,
     Columns,
     applied_columns,
     are_whole_halves,
     clusters_of,
-    columns_of,
     moves_whole_vectors,
 )
 from cudml.plan.normalization.groups import Groups
@@ -59,7 +59,7 @@ def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, ad
     """Each with tiles of its own."""
     in_tiles = groups.in_tiles(added.tile)
     constants = _constants(in_tiles, spec, added)
-    sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, added.shared_bytes)
+    sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width)
     if not groups.has("output"):
         return sums
     applied = applied_columns(groups)
@@ -85,7 +85,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
     if chosen.blocks > 1:
         own["CLUSTER"] = chosen.blocks
     else:
-        own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds, "STAGES": chosen.stages}
+        own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds}
         own["OPERANDS_EARLY"] = _loads_operands_early(groups, chosen)
     return {
         **groups.constants(spec),

@@ -97,7 +97,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         return None
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    able = device.compute_capability >= (9, 0)
+    able = device.bulk_copies
     gaps = _gaps(groups, elements) if able else 0
     bulk = gaps > 0 or (able and _has_long_runs(groups, elements))
     stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)

@@ -116,6 +116,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
     output_packed = groups.packed("output") if access.output_turned else groups.packed_columns("output", vector)
     teams = ring.teams(strips.cut, device)
+    among = strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access)
     if access.shifted and teams < (2 if 2 * strips.piece > strips.stages else 1):
         return None  # (65536, 1001) floats take an H100 382 us so, and 353 in two steps
     constants = {
@@ -131,7 +132,8 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "EVEN_ROWS": even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < teams <= strips.cut.across,
         "COPY_BYTES": access.copy_bytes,
-        "AMONG": strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access),
+        "BULK": not among and device.bulk_copies and _have_threads_rows(groups, access, strips, ring),
+        "AMONG": among,
         "SHIFTED": access.shifted,
         "ROW_SHIFT": row_shift(groups, access),
         "INPUT_TURNED": access.input_turned,
@@ -165,6 +167,13 @@ def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
         return _MANY_COPIERS
     more = access.shifted and (groups.source.dtype.itemsize == 2 or _are_wide(groups, strips))
     return _COPIERS_OF_SHIFTED if more else _COPIERS
+
+
+def _have_threads_rows(groups: Groups, access: Access, strips: Strips, ring: Ring) -> bool:
+    """Whether each thread of the loaders has a row of a unit, of halves in wide strips."""
+    size = groups.source.dtype.itemsize
+    are_wide_halves = size == 2 and strips.columns * size == STRIP_BYTES[0]
+    return access.is_plain and are_wide_halves and strips.steps == ring.loaders * LANES
 
 
 def _are_wide(groups: Groups, strips: Strips) -> bool:

@@ -205,7 +205,7 @@ def _manned(case: ColumnCase, strip: Strip, vector: int, span: int, chunks: int)
     """The assembly line for units of so many chunks, without stages."""
     work = case.work
     units, digits = math.ceil(work.length / (chunks * work.chunk)), _digit_bits(case, strip)
-    bulk = strip.dense and strip.copies == VECTOR_BYTES and case.device.compute_capability >= (9, 0)
+    bulk = strip.dense and strip.copies == VECTOR_BYTES and case.device.bulk_copies
     exchange = _is_exchanged(case, strip)
     return Columns(
         columns=strip.columns,

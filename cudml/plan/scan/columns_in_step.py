@@ -55,7 +55,7 @@ class StripsInStep(NamedTuple):
 def strips_in_step(case: ColumnCase) -> StripsInStep | None:
     """Those of columns that blocks go down in step; None where each thread goes down as fast as it can."""
     work, device, size = case.work, case.device, case.source.dtype.itemsize
-    if device.compute_capability < (9, 0) or case.inner != work.lines:
+    if not device.bulk_copies or case.inner != work.lines:
         return None
     vector = VECTOR_BYTES // size
     is_kept = case.source.dtype == case.output.dtype == case.value and case.accumulator == size >= 4

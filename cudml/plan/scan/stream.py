@@ -195,7 +195,7 @@ def plan_stream(
 
 def _load(source: ArrayLayout, constants: Constants, work: Work, device: DeviceProperties) -> int:
     """How stages that hold elements as they are stored are loaded: a packed input in whole chunks."""
-    if device.compute_capability >= (9, 0) and is_dense(source, work.input_axis):
+    if device.bulk_copies and is_dense(source, work.input_axis):
         return IN_BULK
     piece = source.dtype.itemsize * (work.chunk if constants["INPUT_PACKED"] else 1)
     copied = piece in (4, 8, VECTOR_BYTES) and source.element_aligned
