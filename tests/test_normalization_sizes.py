@@ -33,6 +33,28 @@ def test_many_groups_and_large_groups(xp, shape, axes):
     check(xp, random(np.random.default_rng(19), shape, np.float32), axes)
 
 
+@pytest.mark.backend("cpu", "cuda")
+@pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.int16])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1201, 300), (0,)),  # few tiles
+        ((513, 3001), (0,)),
+        ((700, 17_002), (0,)),  # a block for each strip
+        ((2300, 26_000), (0,)),
+        ((20_001, 64), (0,)),
+        ((40_007, 136), (0,)),
+        ((90_001, 101), (0,)),
+        ((130_003, 264), (0,)),  # many, in vectors but no whole strips
+        ((20, 128, 57, 64), (0, 2)),
+        ((13, 40, 61, 107), (0, 2)),
+    ],
+)
+def test_moments_of_columns_of_small_elements(xp, shape, axes, dtype):
+    """Of as many as are shared out to the blocks of a whole GPU otherwise."""
+    check_moments(xp, random(np.random.default_rng(43), shape, dtype), axes)
+
+
 @pytest.mark.parametrize("n", [40_001, 70_001])
 def test_long_groups_of_bytes(xp, n):
     """Their rows are the longest, and take the most shared memory as doubles."""

@@ -134,9 +134,10 @@ def test_cases_load_by_elements_behind_gates_of_both_kinds(source: str, plans: l
     assert {constant["HARDWARE_GATES"] for constant in constants if constant["LOAD"] == "0"} == {"0", "1"}
 
 
-def test_cases_load_and_copy_spans(plans: list[Plan]):
+def test_cases_add_up_tiles_in_rounds_by_words_and_elements(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if "sum_columns" in dict(plan.constants)["KERNELS"]]
-    assert {constant["STAGES"] for constant in constants} == {"0", "2"}
+    added = {(constant["INPUT"], constant["VECTOR"]) for constant in constants if constant["ROUNDS"] != "1"}
+    assert added >= {("float16", "2"), ("unsigned char", "4"), ("float", "1"), ("double", "1")}
 
 
 def test_cases_share_strips_in_every_way(plans: list[Plan]):
@@ -146,6 +147,7 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
     assert shifted == {("float", "64"), ("float", "128"), ("float16", "128"), ("double", "32")}
     wide = [constant for constant in constants if (constant["INPUT"], constant["COLUMNS"]) == ("float", "128")]
     assert {constant["OUTPUT_PACKED"] for constant in wide} == {"0", "1"}
+    assert {constant["BULK"] for constant in constants} == {"0", "1"}
     launches = [(plan.launches[0].grid, plan.launches[0].arguments[-1]) for plan in strips]
     assert {blocks % cut.values[1] > 0 for blocks, cut in launches if isinstance(cut, Struct)} == {False, True}
 
