@@ -21,6 +21,7 @@ from cudml.plan.normalization.column_tiles import (
     moves_whole_vectors,
     one_span,
     span_of,
+    vector_of,
     whole_columns,
 )
 from cudml.plan.normalization.groups import Groups
@@ -113,9 +114,8 @@ _WORD_BYTES, _RUN_BYTES = 4, 8
 def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     """How columns are shared out: whole to a block, or in the tiles that it adds up."""
     are_long = groups.source.dtype.itemsize < _WORD_BYTES and groups.length > _AT_ONCE
-    whole = _whole_in_rounds(groups, device) if are_long else None
-    whole = whole or whole_columns(groups, device) or _whole_in_rounds(groups, device)
-    return whole or _in_tiles(groups, device)
+    first, second = (_whole_in_rounds, whole_columns) if are_long else (whole_columns, _whole_in_rounds)
+    return first(groups, device) or second(groups, device) or _in_tiles(groups, device)
 
 
 def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
@@ -178,11 +178,9 @@ def _are_few_halves(groups: Groups) -> bool:
 
 def _span_of_input(groups: Groups, nbytes: int) -> Columns:
     """Of so many bytes of neighbouring columns at the most: what is added up depends on the input alone."""
-    size = groups.source.dtype.itemsize
-    vector = max(1, nbytes // size)
-    while vector > 1 and not groups.packed_columns("input", vector):
-        vector //= 2
-    values = MOST_SINGLE_HALVES if vector == 1 and size == 2 and _are_odd_runs(groups) else MOST_VALUES
+    vector = vector_of(groups, nbytes, ("input",))
+    are_single_halves = vector == 1 and groups.source.dtype.itemsize == 2
+    values = MOST_SINGLE_HALVES if are_single_halves and _are_odd_runs(groups) else MOST_VALUES
     return Columns(vector, span_of(SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 

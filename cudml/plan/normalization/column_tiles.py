@@ -9,11 +9,12 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import Groups
 
-#: What a thread holds of its columns at a time, at the most, and of single columns of halves, for which registers are
-#: too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and 276 by 64.
+#: What a thread holds of its columns at a time, at the most, and of single columns of halves, but for tiles of one run
+#: that are added up, as registers are too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and
+#: 276 by 64.
 SPAN_BYTES, MOST_VALUES, MOST_SINGLE_HALVES = 128, 64, 32
 
 #: Neighbours of a thread of single bytes, which become doubles, in narrow rows and where they are normalized, or where
@@ -52,7 +53,6 @@ _THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
 #: 160) take 0.451 ms so and 0.544 otherwise. Larger elements had better have wide strips: (4067203, 33) floats take
 #: 0.558 ms in strips of 64 threads, half of which are idle, and 0.690 in strips of 16.
 _MOST_IDLE = 1.3
-
 
 #: Tiles that are normalized, of which a thread has one span: threads, and how wide strips are. (1048576, 256) takes an
 #: H100 1085 us so, 1091 with two spans and 1100 with four. Halves lose by 256 threads: (36864, 128) bfloat16s take 17.3
@@ -140,9 +140,10 @@ def are_narrow(groups: Groups) -> bool:
 
 
 def one_span(groups: Groups, nbytes: int | None = None) -> Columns:
-    """Of so many bytes of neighbouring columns at the most; unless they are given, as many as tiles have."""
+    """Of so many bytes of neighbouring columns at the most; unless they are given, as many as narrow tiles have, and
+    those that are normalized."""
     size = groups.source.dtype.itemsize
-    vector = _vector(groups, nbytes or VECTOR_BYTES)
+    vector = vector_of(groups, nbytes or VECTOR_BYTES)
     if size == 1 and not nbytes:
         vector = min(vector, _BYTES_OF_NARROW)
     values = MOST_SINGLE_HALVES if vector == 1 and size == 2 else MOST_VALUES
@@ -167,7 +168,7 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
     """How columns are shared out to clusters of blocks; None where they are too long."""
     if not device.clusters or not groups.has("output"):
         return None
-    size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, _vector(groups)
+    size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, vector_of(groups)
     span = span_of(_CLUSTER_SPAN_BYTES, vector, chunk)
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
@@ -211,10 +212,10 @@ def are_whole_halves(groups: Groups) -> bool:
     return is_much and fills and groups.has("output")
 
 
-def _vector(groups: Groups, nbytes: int = VECTOR_BYTES) -> int:
-    """Neighbouring columns of a thread: as many as one access moves, of the input and of the output."""
-    vector = max(1, nbytes // groups.widest)
-    names = [name for name in ("input", "output") if groups.has(name)]
-    while vector > 1 and not all(groups.packed_columns(name, vector) for name in names):
+def vector_of(groups: Groups, nbytes: int = VECTOR_BYTES, names: tuple[str, ...] = ("input", "output")) -> int:
+    """Neighbouring columns of a thread: as many as one access moves, of each of these arrays that there is."""
+    layouts = {name: layout for name in names if isinstance(layout := groups.arrays.get(name), ArrayLayout)}
+    vector = max(1, nbytes // max(layout.dtype.itemsize for layout in layouts.values()))
+    while vector > 1 and not all(groups.packed_columns(name, vector) for name in layouts):
         vector //= 2
     return vector
