@@ -8,8 +8,9 @@
 
 #include "normalization_chunks.cuh"
 
-// With 16 bytes more for the place within 16 that a unit keeps, which the second piece of its last chunk may fill.
 constexpr Index UNIT = UNIT_ROWS * ROW;
+
+// With 16 bytes more for the place within 16 that a unit keeps, which the second piece of its last chunk may fill.
 constexpr int STAGE_BYTES = static_cast<int>(UNIT) * static_cast<int>(sizeof(Input)) + GAPS +
                             (BULK && !INPUT_PACKED ? 16 : 0);
 

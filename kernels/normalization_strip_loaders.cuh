@@ -17,19 +17,21 @@ constexpr int COPYING = LOADERS * LANES;  // threads
 // 0.575 ms so, and 0.566 otherwise: there loads that come early keep others waiting.
 constexpr bool AT_ONE_STRIDE = SIZE == 2 && EVEN_ROWS && !OUTPUT_TURNED;
 
-// Copies of 16 bytes ask the second-level cache for every sector twice, bulk copies once: (64, 256, 128, 128) float16s,
-// normalized over 0, 2, take an H100 388 us so and 394 by 16 bytes, (20000, 2048) over 0 65.9 and 69.9. But a warp
-// begins one in 37 ns: rows of 128 bytes gain little, floats, whose units have half as many rows, 0.4 %.
+// A row for each thread, until there are no more. Copies of 16 bytes ask the second-level cache for every sector twice,
+// bulk copies once: (64, 256, 128, 128) float16s, normalized over 0, 2, take an H200 291 us so and 295 by 16 bytes,
+// (20000, 2048) over 0 an H100 65.9 and 69.9. But a warp begins one in 37 ns, so all have a share of a unit's rows.
+// Rows of 128 bytes gain little, floats, whose units have half as many rows, 0.4 %.
 __device__ void copy_in_bulk(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged, Gate& full) {
-    static_assert(!BULK || (COPYING == STEPS && COPY_BYTES == 16), "a row for each thread");
-    const int step = static_cast<int>(threadIdx.x);
+    static_assert(!BULK || (COPYING >= STEPS && COPY_BYTES == 16), "a row for each thread, at the most");
+    const int step = static_cast<int>(threadIdx.x) / LANES + LOADERS * lane_index();
+    if (step >= STEPS) return full.arrive();
     const Index offset = step < unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;
     full.template arrive_with_copy<EVICT_NORMALLY>(staged.row(step), piece.first.input + offset, piece.width * SIZE);
 }
 
 // Each thread has the same place in every DOWN-th row.
 __device__ void copy_rows(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged) {
-    constexpr bool USED = !SHIFTED && !INPUT_TURNED;
+    constexpr bool USED = !SHIFTED && !INPUT_TURNED && !BULK;
     constexpr int ACROSS = USED ? STRIP_BYTES / COPY_BYTES : 1, DOWN = COPYING / ACROSS;
     static_assert(!USED || (COPYING % ACROSS == 0 && STEPS % DOWN == 0), "all threads copy as many whole rows' shares");
     const int thread = static_cast<int>(threadIdx.x), number = thread % ACROSS, place = number * COPY_BYTES;

@@ -9,7 +9,7 @@
 //     TEAMS_APART                   1: strips that are worked on at a time lie far from each other
 //     VECTOR                        columns that a lane normalizes: a warp has all COLUMNS, unless the output is turned
 //     INPUT_TURNED, OUTPUT_TURNED   1: that array is turned; one of them at the most
-//     BULK                          1: each thread of the loaders copies a row at once
+//     BULK                          1: a thread of the loaders copies a row at once
 //     SHIFTED, ROW_SHIFT            1: rows of the input begin at any element, and each by so many bytes more
 //                                   (0 ... 15) behind a multiple of 16 than the one before
 #pragma once

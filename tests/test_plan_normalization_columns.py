@@ -97,21 +97,52 @@ def test_every_column_of_a_strip_is_folded_by_one_warp(rows, multiprocessors, dt
     assert 32 // folded * of_lane >= pieces
 
 
+SLOWER = H200._replace(bytes_per_second=3.35e12)
+
+
 @pytest.mark.parametrize(
-    ("shape", "dtype", "device", "in_bulk"),
+    ("shape", "dtype", "device", "loaders"),
     [
-        ((4096, 65_536), "float16", H200, True),
-        ((4096, 65_536), "float16", H200._replace(compute_capability=(8, 0)), False),
-        ((4096, 65_537), "float16", H200, False),  # rows begin anywhere
-        ((65_536, 8192), "float16", H200, False),  # units of fewer rows
-        ((200_704, 256), "float16", H200, False),  # narrow strips
-        ((4096, 65_536), "float32", H200, False),
+        ((4096, 65_536), "float16", H200, 4),
+        ((4096, 65_536), "float16", SLOWER, 2),
+        ((4096, 65_536), "float16", SLOWER._replace(compute_capability=(8, 0)), 0),
+        ((4096, 65_537), "float16", SLOWER, 0),  # rows begin anywhere
+        ((65_536, 8192), "float16", SLOWER, 0),  # units of fewer rows
+        ((200_704, 256), "float16", SLOWER, 0),  # narrow strips
+        ((4096, 65_536), "float32", SLOWER, 0),
     ],
 )
-def test_rows_of_wide_strips_of_halves_are_copied_in_bulk(shape, dtype, device, in_bulk):
+def test_rows_of_wide_strips_of_halves_are_copied_in_bulk(shape, dtype, device, loaders):
     arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
     plan = make_plan(Normalization((0,)), arrays, device)
-    assert (kernels(plan), constants(plan)["BULK"]) == (["normalize_strips"], str(int(in_bulk)))
+    assert (kernels(plan), constants(plan)["BULK"]) == (["normalize_strips"], str(int(loaders > 0)))
+    assert not loaders or constants(plan)["LOADERS"] == str(loaders)
+
+
+@pytest.mark.parametrize(("device", "in_bulk"), [(H200, False), (SLOWER, True)], ids=["fast", "slow"])
+def test_halves_with_a_scale_for_each_column_come_in_bulk_unless_memory_is_fast(device, in_bulk):
+    shape = (8192, 65_536)
+    arrays = {"input": layout(shape, "float16"), "output": layout(shape, "float16")}
+    plan = make_plan(Normalization((0,)), arrays | {"scale": layout((1, 65_536), "float16")}, device)
+    assert constants(plan)["BULK"] == str(int(in_bulk))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "scale", "steps", "held"),
+    [
+        ((12_544, 1024), (0,), (1, 1024), 64, 2),
+        ((50_176, 512), (0,), (1, 512), 32, 2),  # large pieces of few strips
+        ((65_536, 4096), (0,), (1, 4096), 32, 5),
+        ((64, 256, 128, 128), (0, 2), (1, 256, 1, 1), 32, 2),  # many strips of one scale each
+        ((64, 256, 128, 128), (0, 2), (1, 256, 1, 128), 64, 2),
+        ((256, 64, 56, 64), (0, 2), (1, 64, 1, 1), 64, 2),
+        ((12_544, 1024), (0,), (12_544, 1024), 32, 1),
+    ],
+)
+def test_units_of_strips_of_floats_and_how_many_are_held(shape, axes, scale, steps, held):
+    arrays = {"input": layout(shape, "float32"), "output": layout(shape, "float32"), "scale": layout(scale, "float32")}
+    chosen = constants(make_plan(Normalization(axes), arrays))
+    assert (chosen["STEPS"], chosen["HELD"]) == (str(steps), str(held))
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,11 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
     assert shifted == {("float", "64"), ("float", "128"), ("float16", "128"), ("double", "32")}
     wide = [constant for constant in constants if (constant["INPUT"], constant["COLUMNS"]) == ("float", "128")]
     assert {constant["OUTPUT_PACKED"] for constant in wide} == {"0", "1"}
-    assert {constant["BULK"] for constant in constants} == {"0", "1"}
+    assert {constant["LOADERS"] for constant in constants if constant["BULK"] == "1"} == {"2", "4"}
+    held = {(constant["INPUT_TURNED"], constant["HELD"]) for constant in constants if constant["INPUT"] == "float"}
+    assert held == {("0", "1"), ("0", "2"), ("0", "5"), ("1", "1"), ("1", "5")}
+    floats = [c for c in constants if c["INPUT"] == "float" and c["INPUT_TURNED"] == c["OUTPUT_TURNED"] == "0"]
+    assert {constant["STEPS"] for constant in floats if constant["COLUMNS"] == "64"} == {"32", "64"}
     launches = [(plan.launches[0].grid, plan.launches[0].arguments[-1]) for plan in strips]
     assert {blocks % cut.values[1] > 0 for blocks, cut in launches if isinstance(cut, Struct)} == {False, True}
 

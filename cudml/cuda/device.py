@@ -27,9 +27,17 @@ def properties_of(device: int) -> DeviceProperties:
         ),
         shared_bytes_per_block=runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
         cache_bytes=runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device),
+        bytes_per_second=_memory_speed(device),
         cooperative_launch=bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCooperativeLaunch, device)),
         cluster_launch=bool(runtime.deviceGetAttribute(_CLUSTER_LAUNCH, device)),
     )
+
+
+def _memory_speed(device: int) -> float:
+    """Bytes in a second: two transfers in each cycle of a clock of kilohertz, over a bus of so many bits."""
+    kilohertz = runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryClockRate, device)
+    bits = runtime.deviceGetAttribute(runtime.cudaDevAttrGlobalMemoryBusWidth, device)
+    return 2e3 * kilohertz * bits / 8
 
 
 @cache

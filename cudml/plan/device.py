@@ -25,6 +25,8 @@ class DeviceProperties(NamedTuple):
     """The most that a block can have, static and dynamic; beyond 48 KB only a kernel that asks for it."""
     cache_bytes: int
     """Of the second-level cache."""
+    bytes_per_second: float
+    """That memory moves, reading and writing, by its clock and the width of its bus."""
     cooperative_launch: bool = True
     """Whether blocks of a launch can be made to run all at the same time."""
     cluster_launch: bool = True
@@ -51,5 +53,5 @@ class DeviceProperties(NamedTuple):
         return self.compute_capability >= (9, 0)
 
 
-H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448, 50 << 20)
+H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448, 50 << 20, 4.9e12)
 """What plans are made for where no device is named."""

@@ -34,6 +34,7 @@ SMALL_GPU = DeviceProperties(
     shared_bytes_per_multiprocessor=MOST_SHARED + 1024,
     shared_bytes_per_block=MOST_SHARED,
     cache_bytes=0,
+    bytes_per_second=1e11,
 )
 """An architecture of today with so few multiprocessors that small calls already keep its blocks waiting for others,
 and without a cache that would have room for them."""

@@ -13,12 +13,16 @@ STRIPS_GPU = SMALL_GPU._replace(multiprocessors=10, compute_capability=(8, 0))
 #: With a ring of one and a half pieces, so that stages are used again, and bulk copies.
 STRIPS_IN_BULK_GPU = SMALL_GPU._replace(multiprocessors=5, cluster_launch=False, shared_bytes_per_block=110_000)
 
+#: The same with memory that is too fast for two loaders.
+FAST_STRIPS_GPU = STRIPS_IN_BULK_GPU._replace(bytes_per_second=1e12)
+
 #: With a ring of two pieces of strips, and with blocks of so large pieces that a ring holds but one and a half.
 RING_OF_STRIPS_GPU = STRIPS_GPU._replace(multiprocessors=5, shared_bytes_per_block=140_000)
 LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
 
 #: The same with registers for units of these.
 HOLDING_GPU = LARGE_PIECES_GPU._replace(compute_capability=(9, 0))
+
 
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)

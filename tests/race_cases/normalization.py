@@ -11,6 +11,7 @@ from cudml.normalization import batch_norm, group_norm, layer_norm, mean_var, me
 from cudml.plan.device import DeviceProperties
 from race_cases.calls import Arrays, AsArray, Call, floats, laid_out
 from race_cases.devices import (
+    FAST_STRIPS_GPU,
     FIVE_ALONE,
     FIVE_BLOCKS,
     FOUR_BLOCKS,
@@ -377,6 +378,7 @@ STRIPS = [
     normalization(
         "strips in bulk in place", (18, 2, 64, 136), np.float16, (0, 2), out="same", device=STRIPS_IN_BULK_GPU
     ),
+    normalization("strips in bulk by more loaders", (1092, 328), np.float16, (0,), device=FAST_STRIPS_GPU),
     normalization("strips of more halves", (1800, 136), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow strips of halves", (2100, 64), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
@@ -424,6 +426,7 @@ STRIPS = [
     normalization("strips dealt to all blocks", (1500, 260), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     normalization("strips of held units", (1500, 128), np.float32, (0,), device=HOLDING_GPU),
+    normalization("many strips of held units", (1500, 2080), np.float32, (0,), device=HOLDING_GPU),
     normalization("held units of turned input", (1500, 128), np.float32, (0,), "transposed", "contiguous", HOLDING_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
     layer_norm_of_transposed("layer norm in strips", (1100, 68), STRIPS_GPU),

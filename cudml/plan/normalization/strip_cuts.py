@@ -30,10 +30,12 @@ from cudml.plan.normalization.steps import SUMS_BYTES
 #: one has few columns.
 STRIP_BYTES, WIDE_STRIP_BYTES, _MOST_WIDENED = (256, 128), 512, 1.25
 
-#: A unit: the same halves take 0.300 ms with 16384 bytes, and 0.315 with 8192; floats 0.567 and 0.565. Of larger
+#: A unit: (64, 256, 128, 128) halves over 0, 2 take 0.300 ms with 16384 bytes, and 0.315 with 8192. Of floats (12544,
+#: 1024) over 0 take 33.8 us and 36.4, (20000, 2048) 93.5 and 96.0, (4096, 65536) 558 and 560; where a strip has one
+#: scale and there are so many (64, 256, 128, 128) over 0, 2 565 and 560, but (256, 64, 56, 64) 133 and 144. Of larger
 #: pieces, which wait for a part of the next one to be stored, all units are small. Where an array is turned they are
 #: large, for longer runs along its columns: (4096, 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
-_UNIT_BYTES, _LARGE_UNIT_BYTES = 8192, 16384
+_UNIT_BYTES, LARGE_UNIT_BYTES, _MANY_STRIPS = 8192, 16384, 512
 
 #: Steps of a unit at the most, and bytes of a copy that nobody waits for at the least.
 _MOST_STEPS, _LEAST_COPY = 128, 4
@@ -138,7 +140,7 @@ def strips_of(groups: Groups, access: Access, device: DeviceProperties) -> Strip
     if not widths:
         return None
     if access.is_turned:
-        return _cut_strips(groups, access, widths[0], _LARGE_UNIT_BYTES, device)
+        return _cut_strips(groups, access, widths[0], LARGE_UNIT_BYTES, device)
     wide, *narrow = (_strips_so_wide(groups, access, columns, device) for columns in widths)
     if wide and wide.pieces <= device.multiprocessors:
         return wide
@@ -158,12 +160,25 @@ def _strips_so_wide(groups: Groups, access: Access, columns: int, device: Device
     if wide:
         return wide
     small = _cut_strips(groups, access, columns, _UNIT_BYTES, device)
-    if groups.source.dtype.itemsize != 2:
+    if small and _are_faster(small, groups, access):
         return small
-    strips = _cut_strips(groups, access, columns, _LARGE_UNIT_BYTES, device)
+    strips = _cut_strips(groups, access, columns, LARGE_UNIT_BYTES, device)
     if strips and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
         return small or strips
-    return strips
+    return strips or small
+
+
+def _are_faster(small: Strips, groups: Groups, access: Access) -> bool:
+    """Whether floats had better have small units: adders take turns with pieces, or simple strips are many."""
+    if groups.source.dtype.itemsize == 2:
+        return False
+    take_turns = access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
+    return take_turns or (share_operands(groups) and small.cut.bundles >= _MANY_STRIPS)
+
+
+def share_operands(groups: Groups) -> bool:
+    """Whether the columns of a row have the same scale and bias."""
+    return not (groups.differs_across("scale") or groups.differs_across("bias"))
 
 
 def _wide_strips(groups: Groups, access: Access, columns: int, device: DeviceProperties) -> Strips | None:

@@ -12,12 +12,14 @@ from cudml.plan.normalization.groups import OF_CHUNKS, OF_ELEMENTS, OF_RUNS, Gro
 from cudml.plan.normalization.ring import Ring, plan_ring
 from cudml.plan.normalization.strip_cuts import (
     ADDERS,
+    LARGE_UNIT_BYTES,
     STRIP_BYTES,
     WIDE_STRIP_BYTES,
     Access,
     Strips,
     even_rows,
     row_shift,
+    share_operands,
     strips_of,
 )
 from cudml.plan.plan import Plan
@@ -37,13 +39,21 @@ _MOST_CHUNKS = 8
 #: Loaders that copy single elements: every second of (4096, 65536) floats takes 0.437 ms, and 0.452 with 4.
 _MANY_COPIERS = 8
 
+#: Seconds in which a loader begins the copy of a row of halves in bulk. Two are enough unless memory is faster: an H100
+#: takes 388 us for (64, 256, 128, 128) float16s over 0, 2 with 2, and 392 with 4, an H200 351 and 291, and 295 by 16
+#: bytes. Where each column has a scale or a bias of its own an H200 takes 598 us for (8192, 65536) with 4, and 583 by
+#: 16 bytes.
+_BULK_ROW_SECONDS, _BULK_COPIERS, _MORE_BULK_COPIERS = 37e-9, 2, 4
+
 #: As many as make the rows that a loader copies alike, whatever their shift, of halves and of wide strips.
 _COPIERS_OF_SHIFTED = 4
 
 #: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
 #: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
 #: 0.565, 0.575 and 0.582. (65536, 4096) take 0.604 ms with 5 or 6, 0.611 with 4 and 0.615 with 3; transposed 0.662 with
-#: 5, 0.673 with 4 and 1.27 with 6. Halves lose, whose normalizers are busy all the time.
+#: 5, 0.673 with 4 and 1.27 with 6; but where so few strips are dealt that blocks hardly wait for each other, (50176,
+#: 512) 69.5 us with 2 and 74.0 with 5, (100000, 256) 73.2 and 81.2, (65536, 1024) 155 with either. Halves lose, whose
+#: normalizers are busy all the time.
 _HELD, _HELD_OF_ROWS, _HELD_OF_LARGE = 1, 2, 5
 
 #: Parts of a unit that are stored by the same code: of such large pieces, and of floats whose scale and bias are the
@@ -98,25 +108,15 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     vector = groups.chunk if access.output_turned else strips.columns // LANES
     if access.is_turned and groups.kept.sizes[-1] % vector:
         return None
-    held = _held(groups, access, strips, device)
-    takes_registers = held == _HELD_OF_LARGE
-    ring = Ring(
-        columns=strips.columns,
-        piece=strips.piece,
-        stages=strips.stages,
-        held=held,
-        loaders=_loaders(groups, access, strips),
-        adders=max(ADDERS, strips.columns // LANES),
-        folders=_FOLDERS,
-        awaiters=_AWAITERS,
-        normalizers=_NORMALIZERS_OF_HALVES if _are_much_work(groups, access, strips) else _NORMALIZERS,
-    )
+    among = strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access)
+    in_bulk = 0 if among else _bulk_loaders(groups, access, strips, device)
+    ring = _ring(groups, access, strips, in_bulk or _loaders(groups, access, strips), device)
+    takes_registers = ring.held == _HELD_OF_LARGE
     folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
     operands = _operand_kinds(groups, spec)
     in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
     output_packed = groups.packed("output") if access.output_turned else groups.packed_columns("output", vector)
     teams = ring.teams(strips.cut, device)
-    among = strips.cut.across >= _LEAST_ACROSS and _begin_amid_neighbourhoods(groups, access)
     if access.shifted and teams < (2 if 2 * strips.piece > strips.stages else 1):
         return None  # (65536, 1001) floats take an H100 382 us so, and 353 in two steps
     constants = {
@@ -132,7 +132,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "EVEN_ROWS": even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < teams <= strips.cut.across,
         "COPY_BYTES": access.copy_bytes,
-        "BULK": not among and device.bulk_copies and _have_threads_rows(groups, access, strips, ring),
+        "BULK": in_bulk > 0,
         "AMONG": among,
         "SHIFTED": access.shifted,
         "ROW_SHIFT": row_shift(groups, access),
@@ -146,6 +146,20 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     }
     shared_bytes = strips.stages * strips.stage_bytes
     return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _ring(groups: Groups, access: Access, strips: Strips, loaders: int, device: DeviceProperties) -> Ring:
+    return Ring(
+        columns=strips.columns,
+        piece=strips.piece,
+        stages=strips.stages,
+        held=_held(groups, access, strips, device),
+        loaders=loaders,
+        adders=max(ADDERS, strips.columns // LANES),
+        folders=_FOLDERS,
+        awaiters=_AWAITERS,
+        normalizers=_NORMALIZERS_OF_HALVES if _are_much_work(groups, access, strips) else _NORMALIZERS,
+    )
 
 
 def _stays_in_cache(groups: Groups, device: DeviceProperties) -> bool:
@@ -169,11 +183,16 @@ def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
     return _COPIERS_OF_SHIFTED if more else _COPIERS
 
 
-def _have_threads_rows(groups: Groups, access: Access, strips: Strips, ring: Ring) -> bool:
-    """Whether each thread of the loaders has a row of a unit, of halves in wide strips."""
-    size = groups.source.dtype.itemsize
-    are_wide_halves = size == 2 and strips.columns * size == STRIP_BYTES[0]
-    return access.is_plain and are_wide_halves and strips.steps == ring.loaders * LANES
+def _bulk_loaders(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> int:
+    """Those of halves in wide strips; 0 where copies of 16 bytes are as fast."""
+    row_bytes = strips.columns * groups.source.dtype.itemsize
+    are_wide_halves = groups.source.dtype.itemsize == 2 and row_bytes == STRIP_BYTES[0]
+    if not (device.bulk_copies and access.is_plain and are_wide_halves and strips.unit_bytes == LARGE_UNIT_BYTES):
+        return 0
+    read_in_time = device.bytes_per_second / 2 / device.multiprocessors * _BULK_ROW_SECONDS
+    if read_in_time < _BULK_COPIERS * row_bytes:
+        return _BULK_COPIERS
+    return _MORE_BULK_COPIERS if share_operands(groups) else 0
 
 
 def _are_wide(groups: Groups, strips: Strips) -> bool:
@@ -184,17 +203,12 @@ def _are_much_work(groups: Groups, access: Access, strips: Strips) -> bool:
     """Whether the columns of a strip are halves that ask for more normalizers."""
     size = groups.source.dtype.itemsize
     wide = strips.columns * size == STRIP_BYTES[0] and not access.input_turned
-    return size == 2 and not (access.output_turned or (wide and _share_operands(groups)))
+    return size == 2 and not (access.output_turned or (wide and share_operands(groups)))
 
 
 def _are_simple_floats(groups: Groups, access: Access) -> bool:
     """Whether two parts of a unit are stored faster than all of it."""
-    return groups.source.dtype.itemsize >= 4 and _share_operands(groups) and not access.is_turned
-
-
-def _share_operands(groups: Groups) -> bool:
-    """Whether the columns of a row have the same scale and bias."""
-    return not (groups.differs_across("scale") or groups.differs_across("bias"))
+    return groups.source.dtype.itemsize >= 4 and share_operands(groups) and not access.is_turned
 
 
 def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> int:
@@ -211,7 +225,10 @@ def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperti
         return _HELD
     if 2 * strips.piece > strips.stages:
         shares = device.compute_capability == _SHARES_REGISTERS and not _are_wide(groups, strips)
-        return _HELD_OF_LARGE if shares else _HELD
+        if not shares or strips.piece <= _HELD_OF_LARGE:
+            return _HELD
+        if access.is_turned or strips.cut.bundles > strips.cut.dealt:
+            return _HELD_OF_LARGE
     return _HELD if access.is_turned else _HELD_OF_ROWS
 
 
