@@ -137,12 +137,27 @@ def test_halves_with_a_scale_for_each_column_come_in_bulk_unless_memory_is_fast(
         ((64, 256, 128, 128), (0, 2), (1, 256, 1, 128), 64, 2),
         ((256, 64, 56, 64), (0, 2), (1, 64, 1, 1), 64, 2),
         ((12_544, 1024), (0,), (12_544, 1024), 32, 1),
+        ((65_536, 1024), (0,), (1, 1024), 32, 2),  # 16 strips
+        ((65_536, 1088), (0,), (1, 1088), 32, 5),
+        ((64, 255, 128, 128), (0, 2), (1, 255, 1, 1), 64, 2),  # 510 strips
+        ((64, 64, 224, 224), (0, 2), (1, 64, 1, 224), 32, 2),  # rows of 64 steps lie at several strides
     ],
 )
 def test_units_of_strips_of_floats_and_how_many_are_held(shape, axes, scale, steps, held):
     arrays = {"input": layout(shape, "float32"), "output": layout(shape, "float32"), "scale": layout(scale, "float32")}
     chosen = constants(make_plan(Normalization(axes), arrays))
     assert (chosen["STEPS"], chosen["HELD"]) == (str(steps), str(held))
+
+
+def test_no_more_units_are_held_than_a_piece_has():
+    arrays = {"input": layout((20_000, 4096), "float32"), "output": layout((20_000, 4096), "float32")}
+    chosen = constants(make_plan(Normalization((0,)), arrays, H200._replace(shared_bytes_per_block=110_000)))
+    assert int(chosen["HELD"]) < int(chosen["PIECE"]) <= 5
+
+
+def test_halves_that_become_floats_are_read_by_fewer_loaders():
+    arrays = {"input": layout((4096, 65_536), "float16"), "output": layout((4096, 65_536), "float32")}
+    assert constants(make_plan(Normalization((0,)), arrays))["LOADERS"] == "2"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ LARGE_PIECES_GPU = STRIPS_GPU._replace(multiprocessors=3)
 #: The same with registers for units of these.
 HOLDING_GPU = LARGE_PIECES_GPU._replace(compute_capability=(9, 0))
 
-
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 

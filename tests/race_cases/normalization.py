@@ -426,7 +426,7 @@ STRIPS = [
     normalization("strips dealt to all blocks", (1500, 260), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     normalization("strips of held units", (1500, 128), np.float32, (0,), device=HOLDING_GPU),
-    normalization("many strips of held units", (1500, 2080), np.float32, (0,), device=HOLDING_GPU),
+    normalization("many strips of held units", (1300, 1084), np.float32, (0,), device=HOLDING_GPU),
     normalization("held units of turned input", (1500, 128), np.float32, (0,), "transposed", "contiguous", HOLDING_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
     layer_norm_of_transposed("layer norm in strips", (1100, 68), STRIPS_GPU),

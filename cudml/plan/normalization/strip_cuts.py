@@ -31,10 +31,11 @@ from cudml.plan.normalization.steps import SUMS_BYTES
 STRIP_BYTES, WIDE_STRIP_BYTES, _MOST_WIDENED = (256, 128), 512, 1.25
 
 #: A unit: (64, 256, 128, 128) halves over 0, 2 take 0.300 ms with 16384 bytes, and 0.315 with 8192. Of floats (12544,
-#: 1024) over 0 take 33.8 us and 36.4, (20000, 2048) 93.5 and 96.0, (4096, 65536) 558 and 560; where a strip has one
-#: scale and there are so many (64, 256, 128, 128) over 0, 2 565 and 560, but (256, 64, 56, 64) 133 and 144. Of larger
-#: pieces, which wait for a part of the next one to be stored, all units are small. Where an array is turned they are
-#: large, for longer runs along its columns: (4096, 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
+#: 1024) over 0 take 33.8 us and 36.4, (20000, 2048) 93.5 and 96.3, (4096, 65536) 558 and 560, with rows padded by 1 606
+#: and 609; where a strip has one scale and there are so many (64, 256, 128, 128) over 0, 2 565 and 560, but (256, 64,
+#: 56, 64) 133 and 145. Doubles take as long with either. Of larger pieces, which wait for a part of the next one to be
+#: stored, all units are small. Where an array is turned they are large, for longer runs along its columns: (4096,
+#: 65536) floats, transposed, then take 0.565 ms, and 0.582 otherwise.
 _UNIT_BYTES, LARGE_UNIT_BYTES, _MANY_STRIPS = 8192, 16384, 512
 
 #: Steps of a unit at the most, and bytes of a copy that nobody waits for at the least.
@@ -160,7 +161,7 @@ def _strips_so_wide(groups: Groups, access: Access, columns: int, device: Device
     if wide:
         return wide
     small = _cut_strips(groups, access, columns, _UNIT_BYTES, device)
-    if small and _are_faster(small, groups, access):
+    if small and _are_small_units_faster(groups, access, small):
         return small
     strips = _cut_strips(groups, access, columns, LARGE_UNIT_BYTES, device)
     if strips and strips.piece * strips.unit_bytes > _LEAST_PIECE_BYTES:
@@ -168,12 +169,20 @@ def _strips_so_wide(groups: Groups, access: Access, columns: int, device: Device
     return strips or small
 
 
-def _are_faster(small: Strips, groups: Groups, access: Access) -> bool:
-    """Whether floats had better have small units: adders take turns with pieces, or simple strips are many."""
+def _are_small_units_faster(groups: Groups, access: Access, small: Strips) -> bool:
+    """Of floats and doubles: where adders take turns with pieces, strips are many and have one scale each, or rows of
+    larger units would not lie at one stride."""
     if groups.source.dtype.itemsize == 2:
         return False
-    take_turns = access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
-    return take_turns or (share_operands(groups) and small.cut.bundles >= _MANY_STRIPS)
+    are_simple = share_operands(groups) and small.cut.bundles >= _MANY_STRIPS
+    larger = small.steps * LARGE_UNIT_BYTES // _UNIT_BYTES
+    stay_even = even_rows(groups, larger) or not even_rows(groups, small.steps)
+    return adders_take_turns(groups, access) or are_simple or not stay_even
+
+
+def adders_take_turns(groups: Groups, access: Access) -> bool:
+    """Whether sets of adders had better take turns with pieces than share every unit."""
+    return access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
 
 
 def share_operands(groups: Groups) -> bool:

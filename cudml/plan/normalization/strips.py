@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import OF_CHUNKS, OF_ELEMENTS, OF_RUNS, Groups
 from cudml.plan.normalization.ring import Ring, plan_ring
 from cudml.plan.normalization.strip_cuts import (
@@ -17,6 +17,7 @@ from cudml.plan.normalization.strip_cuts import (
     WIDE_STRIP_BYTES,
     Access,
     Strips,
+    adders_take_turns,
     even_rows,
     row_shift,
     share_operands,
@@ -51,10 +52,9 @@ _COPIERS_OF_SHIFTED = 4
 #: Units that normalizers hold in registers: usually; of rows of floats; and of pieces of which two are more than a
 #: ring. (4096, 65536) floats over 0 take 0.560 ms with 2, 0.567 with 1 and 0.564 with 3, (64, 256, 128, 128) over 0, 2
 #: 0.565, 0.575 and 0.582. (65536, 4096) take 0.604 ms with 5 or 6, 0.611 with 4 and 0.615 with 3; transposed 0.662 with
-#: 5, 0.673 with 4 and 1.27 with 6; but where so few strips are dealt that blocks hardly wait for each other, (50176,
-#: 512) 69.5 us with 2 and 74.0 with 5, (100000, 256) 73.2 and 81.2, (65536, 1024) 155 with either. Halves lose, whose
-#: normalizers are busy all the time.
-_HELD, _HELD_OF_ROWS, _HELD_OF_LARGE = 1, 2, 5
+#: 5, 0.673 with 4 and 1.27 with 6; but where strips are few (50176, 512) 69.5 us with 2 and 74.0 with 5, (100000, 256)
+#: 73.2 and 81.2, (65536, 1024), 16 strips, 155 with either. Halves lose, whose normalizers are busy all the time.
+_HELD, _HELD_OF_ROWS, _HELD_OF_LARGE, _FEW_STRIPS = 1, 2, 5, 16
 
 #: Parts of a unit that are stored by the same code: of such large pieces, and of floats whose scale and bias are the
 #: same across the strip. Transposed (65536, 4096) floats over 0 take 0.614 ms with 2, 0.627 with 1 and 0.629 with 4,
@@ -189,10 +189,17 @@ def _bulk_loaders(groups: Groups, access: Access, strips: Strips, device: Device
     are_wide_halves = groups.source.dtype.itemsize == 2 and row_bytes == STRIP_BYTES[0]
     if not (device.bulk_copies and access.is_plain and are_wide_halves and strips.unit_bytes == LARGE_UNIT_BYTES):
         return 0
-    read_in_time = device.bytes_per_second / 2 / device.multiprocessors * _BULK_ROW_SECONDS
-    if read_in_time < _BULK_COPIERS * row_bytes:
+    read_bytes = _BULK_ROW_SECONDS * _reading_speed(groups, device)
+    if read_bytes < _BULK_COPIERS * row_bytes:
         return _BULK_COPIERS
     return _MORE_BULK_COPIERS if share_operands(groups) else 0
+
+
+def _reading_speed(groups: Groups, device: DeviceProperties) -> float:
+    """Bytes of the input that a multiprocessor gets in a second while as many elements are written."""
+    size, output = groups.source.dtype.itemsize, groups.arrays["output"]
+    assert isinstance(output, ArrayLayout)
+    return device.bytes_per_second / device.multiprocessors * size / (size + output.dtype.itemsize)
 
 
 def _are_wide(groups: Groups, strips: Strips) -> bool:
@@ -214,8 +221,8 @@ def _are_simple_floats(groups: Groups, access: Access) -> bool:
 def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> int:
     """Sets of adders that take turns with pieces, where that is better than to share every unit, and chunks are so few
     that one team can have them all."""
-    waits = access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
-    return adders * LANES // strips.columns if waits and strips.steps <= _MOST_CHUNKS * groups.chunk else 1
+    apart = adders_take_turns(groups, access)
+    return adders * LANES // strips.columns if apart and strips.steps <= _MOST_CHUNKS * groups.chunk else 1
 
 
 def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> int:
@@ -224,10 +231,9 @@ def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperti
     if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
         return _HELD
     if 2 * strips.piece > strips.stages:
-        shares = device.compute_capability == _SHARES_REGISTERS and not _are_wide(groups, strips)
-        if not shares or strips.piece <= _HELD_OF_LARGE:
-            return _HELD
-        if access.is_turned or strips.cut.bundles > strips.cut.dealt:
+        if device.compute_capability != _SHARES_REGISTERS or strips.piece <= _HELD_OF_LARGE:
+            return _HELD  # all of a piece cannot be held: its last unit shows when it is known
+        if access.is_turned or strips.cut.bundles > _FEW_STRIPS:
             return _HELD_OF_LARGE
     return _HELD if access.is_turned else _HELD_OF_ROWS
 
