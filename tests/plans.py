@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from cudml.plan import make_plan
+from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Scan
 
 F32 = np.dtype(np.float32)
+
+#: Of 80 GB, which plans may depend on: it has slower memory and a smaller cache.
+H100 = H200._replace(cache_bytes=50 << 20, bytes_per_second=3.35e12)
 
 
 def layout(

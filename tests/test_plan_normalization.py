@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plans import F32, kernels, layout
+from plans import F32, H100, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.layout import ArrayLayout
@@ -55,7 +55,7 @@ from cudml.plan.spec import Moments, Normalization
     ],
 )
 def test_kernels_of_a_normalization(shape, axes, expected):
-    assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})) == expected
+    assert kernels(make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)}, H100)) == expected
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from plans import F32, constants, kernels, layout
+from plans import F32, H100, constants, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.device import H200
@@ -97,19 +97,16 @@ def test_every_column_of_a_strip_is_folded_by_one_warp(rows, multiprocessors, dt
     assert 32 // folded * of_lane >= pieces
 
 
-SLOWER = H200._replace(bytes_per_second=3.35e12)
-
-
 @pytest.mark.parametrize(
     ("shape", "dtype", "device", "loaders"),
     [
         ((4096, 65_536), "float16", H200, 4),
-        ((4096, 65_536), "float16", SLOWER, 2),
-        ((4096, 65_536), "float16", SLOWER._replace(compute_capability=(8, 0)), 0),
-        ((4096, 65_537), "float16", SLOWER, 0),  # rows begin anywhere
-        ((65_536, 8192), "float16", SLOWER, 0),  # units of fewer rows
-        ((200_704, 256), "float16", SLOWER, 0),  # narrow strips
-        ((4096, 65_536), "float32", SLOWER, 0),
+        ((4096, 65_536), "float16", H100, 2),
+        ((4096, 65_536), "float16", H100._replace(compute_capability=(8, 0)), 0),
+        ((4096, 65_537), "float16", H100, 0),  # rows begin anywhere
+        ((65_536, 8192), "float16", H100, 0),  # units of fewer rows
+        ((200_704, 256), "float16", H100, 0),  # narrow strips
+        ((4096, 65_536), "float32", H100, 0),
     ],
 )
 def test_rows_of_wide_strips_of_halves_are_copied_in_bulk(shape, dtype, device, loaders):
@@ -119,7 +116,7 @@ def test_rows_of_wide_strips_of_halves_are_copied_in_bulk(shape, dtype, device, 
     assert not loaders or constants(plan)["LOADERS"] == str(loaders)
 
 
-@pytest.mark.parametrize(("device", "in_bulk"), [(H200, False), (SLOWER, True)], ids=["fast", "slow"])
+@pytest.mark.parametrize(("device", "in_bulk"), [(H200, False), (H100, True)], ids=["H200", "H100"])
 def test_halves_with_a_scale_for_each_column_come_in_bulk_unless_memory_is_fast(device, in_bulk):
     shape = (8192, 65_536)
     arrays = {"input": layout(shape, "float16"), "output": layout(shape, "float16")}
@@ -167,7 +164,7 @@ def test_halves_that_become_floats_are_read_by_fewer_loaders():
 )
 def test_adders_take_turns_where_elements_are_copied_one_by_one(shape, step, sets):
     source = ArrayLayout(shape, (4 * step * shape[1], 4 * step), F32, 16)
-    plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape)})
+    plan = make_plan(Normalization((0,)), {"input": source, "output": layout(shape)}, H100)
     assert kernels(plan) == ["normalize_strips"]
     assert int(constants(plan)["ADDER_SETS"]) == sets
 
@@ -209,7 +206,8 @@ def test_moments_of_short_columns_have_many_threads(shape, dtype, length, vector
     ],
 )
 def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
-    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H100)
     if columns is None:
         assert kernels(plan) == ["sum_columns", "apply_columns"]
     else:
@@ -260,7 +258,8 @@ def test_no_block_has_many_rows_alone(shape, dtype, launches):
     ],
 )
 def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
-    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H100)
     assert [(launch.kernel, launch.grid) for launch in plan.launches] == [("normalize_strips", blocks)]
 
 
@@ -278,7 +277,8 @@ def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
     ],
 )
 def test_strips_are_wide_if_no_block_has_two_pieces(shape, dtype, strip_bytes, piece_bytes):
-    plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((0,)), arrays, H100)
     assert kernels(plan) == ["normalize_strips"]
     found, size = constants(plan), np.dtype(dtype).itemsize
     assert int(found["COLUMNS"]) * size == strip_bytes

@@ -53,5 +53,5 @@ class DeviceProperties(NamedTuple):
         return self.compute_capability >= (9, 0)
 
 
-H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448, 50 << 20, 4.9e12)
+H200 = DeviceProperties((9, 0), 132, 2048, 233_472, 232_448, 60 << 20, 4.8e12)
 """What plans are made for where no device is named."""

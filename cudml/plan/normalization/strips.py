@@ -231,8 +231,9 @@ def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperti
     if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
         return _HELD
     if 2 * strips.piece > strips.stages:
-        if device.compute_capability != _SHARES_REGISTERS or strips.piece <= _HELD_OF_LARGE:
-            return _HELD  # all of a piece cannot be held: its last unit shows when it is known
+        holds_less = strips.piece > _HELD_OF_LARGE  # than all of a piece, whose last unit shows that it is known
+        if device.compute_capability != _SHARES_REGISTERS or not holds_less:
+            return _HELD
         if access.is_turned or strips.cut.bundles > _FEW_STRIPS:
             return _HELD_OF_LARGE
     return _HELD if access.is_turned else _HELD_OF_ROWS
