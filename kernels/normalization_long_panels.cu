@@ -1,8 +1,13 @@
 // Normalization of columns in panels (panels.cuh) that several threads share: each adds up spans of columns, and
-// normalizes steps of one, all of which lie in shared memory.
+// normalizes steps of one, all of which lie in shared memory; or bands of all columns of a panel.
+//
+// A band is a chunk of each column. They lie side by side, in as many pieces of 16 bytes as there are columns, at
+// places that the compiler knows; and scale and bias of a step are loaded once.
 //
 // Constants that the plan sets, beside those of normalization_span_sums.cuh and panels.cuh:
 //     SPANS       of a column at the most, a power of two
+//     BANDS       1: threads normalize bands, as columns have whole chunks, panels begin with pieces, and all columns
+//                 of one have the same scale and bias
 //     RESIDENT    blocks of a multiprocessor for which there have to be registers, at least
 #include "normalization_span_sums.cuh"
 #include "panels.cuh"
@@ -12,6 +17,7 @@ using Panels = PanelsOf<Input, Output>;
 constexpr int GROUPS = PANELS * INNER, WARPS = THREADS / LANES;
 
 static_assert(THREADS >= INNER, "a thread for each column");
+static_assert(!BANDS || (ALIKE && !PADDED), "pieces whose place their results take");
 
 // A chunk of a column.
 struct ChunkOfColumn {
@@ -32,6 +38,13 @@ __device__ void add_up_spans(SpanSums<SPANS, GROUPS>& sums, const Panels& panels
     }
 }
 
+// Of a step, whose number in its column is given.
+__device__ Operands<1> operands_of(const Arrays& group, const Geometry& g, int step) {
+    Operands<1> operands;
+    operands.load_of_element(group.at(g.reduced.offsets(step)));
+    return operands;
+}
+
 // Each thread normalizes steps of the same column of all panels.
 __device__ void normalize(const Panels& panels, const Normalizer<Compute>* normalizers, const Arrays& arrays,
                           const Geometry& g, const Parameters& p) {
@@ -44,12 +57,44 @@ __device__ void normalize(const Panels& panels, const Normalizer<Compute>* norma
         const Arrays group = arrays.at(g.kept.offsets((panels.first + panel) * INNER + column));
 #pragma unroll 4
         for (int step = begin; step < panels.length; step += AT_ONCE) {
-            Operands<1> operands;
-            operands.load_of_element(group.at(g.reduced.offsets(step)));
+            const Operands<1> operands = operands_of(group, g, step);
             const int place = panels.element(panel, column, step);
             Compute y[1] = {normalizer.apply(widen(convert<Compute>(panels.inputs.element(place))))};
             operands.finish(y, p);
             panels.outputs.element(place) = convert<Output>(y[0]);
+        }
+    }
+}
+
+// Each thread normalizes bands.
+__device__ void normalize_bands(const Panels& panels, const Normalizer<Compute>* normalizers, const Arrays& arrays,
+                                const Geometry& g, const Parameters& p) {
+    const int bands = panels.length / CHUNK;
+#pragma unroll 1
+    for (int n = threadIdx.x; n < panels.count * bands; n += THREADS) {
+        const int panel = n / bands, begin = (n - panel * bands) * CHUNK;
+        const Arrays group = arrays.at(g.kept.offsets((panels.first + panel) * INNER));
+        Operands<1> operands[CHUNK];
+        Normalizer<Compute> normalizer[INNER];
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) operands[j] = operands_of(group, g, begin + j);
+#pragma unroll
+        for (int c = 0; c < INNER; c++) normalizer[c] = normalizers[panel * INNER + c];
+        const int first = panels.element(panel, 0, begin);
+        const auto* from = reinterpret_cast<const Pack<Input, CHUNK>*>(&panels.inputs.element(first));
+        auto* to = reinterpret_cast<Pack<Output, CHUNK>*>(&panels.outputs.element(first));
+#pragma unroll
+        for (int k = 0; k < INNER; k++) {
+            Compute y[CHUNK];
+            unpack(from[k], y);
+#pragma unroll
+            for (int i = 0; i < CHUNK; i++) {
+                const int place = k * CHUNK + i;
+                Compute one[1] = {normalizer[place % INNER].apply(y[i])};
+                operands[place / INNER].finish(one, p);
+                y[i] = one[0];
+            }
+            to[k] = pack_of<Output>(y);
         }
     }
 }
@@ -76,6 +121,7 @@ normalize_long_panels(const char* input, char* output, const char* scale, const 
         normalizers[group] = Normalizer<Compute>::of(moments, p);
     }
     __syncthreads();
-    normalize(panels, normalizers, arrays, g, p);
+    if constexpr (BANDS) normalize_bands(panels, normalizers, arrays, g, p);
+    else normalize(panels, normalizers, arrays, g, p);
     panels.store(output);
 }
