@@ -20,7 +20,7 @@ constexpr bool AT_ONE_STRIDE = SIZE == 2 && EVEN_ROWS && !OUTPUT_TURNED;
 // A row for each thread, until there are no more. Copies of 16 bytes ask the second-level cache for every sector twice,
 // bulk copies once: (64, 256, 128, 128) float16s, normalized over 0, 2, take an H200 291 us so and 295 by 16 bytes,
 // (20000, 2048) over 0 an H100 65.9 and 69.9. But a warp begins one in 37 ns, so all have a share of a unit's rows.
-// Rows of 128 bytes gain little, floats, whose units have half as many rows, 0.4 %.
+// Rows of 128 bytes gain little, and floats 0.4 %.
 __device__ void copy_in_bulk(const Work& work, const Piece& piece, const Unit& unit, const Staged& staged, Gate& full) {
     static_assert(!BULK || (COPYING >= STEPS && COPY_BYTES == 16), "a row for each thread, at the most");
     const int step = static_cast<int>(threadIdx.x) / LANES + LOADERS * lane_index();
