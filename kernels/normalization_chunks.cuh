@@ -5,7 +5,7 @@
 //     OUTPUT_STEP     where the output is not packed, but a group's elements lie side by side: bytes, 1 to 8, of which
 //                     every chunk begins at a multiple; else 0
 //     OUTPUT_IN_RUNS  1: warps store runs of halves that are longer than a row one by one, in whole pieces of 16 bytes
-//     STORED_ROWS     neighbouring rows that a warp stores together, a power of two; 1 unless STORED_IN_RUNS
+//     STORED_ROWS     neighbouring rows that a warp stores together; 1 unless STORED_IN_RUNS
 //     GRAIN           elements, a power of two and a chunk at the most, of which every group has a multiple
 //     INPUT_GRAIN, OUTPUT_GRAIN   of many runs: elements, a power of two and a chunk at the most, that lie dense and
 //                     aligned from every multiple of their number on; else 1

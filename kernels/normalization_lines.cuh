@@ -6,7 +6,11 @@
 // neighbouring lanes move neighbouring elements.
 //
 // Constants that the plan sets, beside those of normalization_rows.cuh:
-//     WARPS, ROWS     warps that share a group or a tile, rows that each of them holds, a power of two
+//     WARPS, ROWS     warps that share a group or a tile; rows that each of them holds, a power of two, or as many as
+//                     there are if a group has a warp for itself
+//     WHOLE_ROWS      of such a warp: rows all of whose elements are known to exist, and of halves that begin anywhere
+//                     one behind them; else 0
+//     LOOKS           1: warps that look at the end neither load nor add up nor normalize rows that do not exist
 //     OPERANDS_EARLY  1: scale and bias of all rows of a warp are loaded along with them, 0: of a few at a time, once
 //                     the statistics are known, which leaves room for more blocks
 //     SPLITS          1: code of its own for warps all of whose rows exist
@@ -19,9 +23,12 @@
 
 constexpr int BLOCK = WARPS * LANES;
 
-// Whether a warp looks which of its rows exist. Of a group that has a warp for itself up to half of them do not: 768
-// halves are three of four rows and take 0.294 ms so, and 0.326 otherwise. 20000 take 0.543 and 0.303 ms.
-constexpr bool LOOKS = WARPS == 1 && ENDS != WHOLE;
+// The rows that are added up pairwise, of which those that a warp does not hold are 0.
+__device__ constexpr int power_of_two_from(int x) { return x <= 1 ? 1 : 2 * power_of_two_from((x + 1) / 2); }
+constexpr int ROWS_IN_TREE = power_of_two_from(ROWS);
+
+static_assert(ROWS % STORED_ROWS == 0, "rows are stored together with others of their warp");
+static_assert(WARPS == 1 || (ROWS == ROWS_IN_TREE && WHOLE_ROWS == 0), "warps have rows alike");
 
 // Whether warps all of whose elements exist move them in pieces (normalization_shifted.cuh). Floats of (1600, 12321)
 // take an H100 63 us so, and 71 otherwise, of (3276, 10029) 93 and 99; moments gain nothing. Nor do halves, of which
@@ -48,10 +55,13 @@ __device__ bool warp_is_whole(const Geometry& g, Index begin) {
     return exists && (!LONG_RUNS || g.reduced.quotient(first, INNER) == g.reduced.quotient(end - 1, INNER));
 }
 
-// What the end is to the other warps. A warp of its own for many rows had better load none that does not exist: 52428
-// groups of 1280 bfloat16s take an H200 81 us so, and 87 with chunks in their place. Nor do moments gain by that.
-constexpr bool CLAMPS = HAS_OUTPUT && ENDS != CUT && (PART || (WARPS == 1 && ROWS <= 4));
+// What the end is to the other warps. Moments gain nothing by that.
+constexpr bool CLAMPS = HAS_OUTPUT && ENDS != CUT && (PART || WARPS == 1);
 using OtherEnd = Select<CLAMPS, Clamped, Index>::type;
+
+template <typename End> __device__ bool row_is_wanted(Index first, End end) {
+    return !LOOKS || element_exists(first, end);
+}
 
 // Whether addresses are found again for the output. Where they take long compilers would keep them in memory, as they
 // are too many for registers: (16, 512, 33, 33) halves over 0, 2, 3 take an H200 35 us so, and 73 otherwise; (300,
@@ -87,8 +97,10 @@ struct Rows {
         } else {
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
-                Chunk loaded;
-                load_row(group, g, begin + first_of_row(r), end, loaded, other);
+                const Index first = begin + first_of_row(r);
+                Chunk loaded = {};
+                if (r < WHOLE_ROWS) load_row(group, g, first, Beyond{}, loaded, other);
+                else if (row_is_wanted(first, end)) load_row(group, g, first, end, loaded, other);
                 chunk[r] = loaded;
             }
             // Else ptxas 13.0 loads the last halves only after the first have come and are converted: (16384, 16384)
@@ -102,9 +114,12 @@ struct Rows {
     __device__ void load_scale_and_bias(const Arrays& group, const Geometry& g, Index begin, End end, int row) {
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++) {
+            if (row + r >= ROWS) continue;
             Operands<CHUNK> loaded;
             loaded.load_once(group);
-            load_operands(group, g, begin + first_of_row(row + r) + lane_index() * CHUNK, end, loaded);
+            const Index number = begin + first_of_row(row + r) + lane_index() * CHUNK;
+            if (row + r < WHOLE_ROWS) load_operands(group, g, number, Beyond{}, loaded);
+            else load_operands(group, g, number, end, loaded);
             operands[r] = loaded;
         }
     }
@@ -121,13 +136,12 @@ struct Rows {
 
     // Of the warp's rows: in even lanes the first of the sums, in odd ones the second.
     template <typename End> __device__ Half sum(Index begin, End end, const Shift& shift) const {
-        Sums sums[ROWS];
+        Sums sums[ROWS_IN_TREE] = {};
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const Index first = begin + first_of_row(r);
-            sums[r] = {};
-            if (LOOKS && !element_exists(first, end)) continue;
-            sums[r] = sum_of_existing(chunk[r], shift, first + lane_index() * CHUNK, end);
+            const Index first = begin + first_of_row(r), number = first + lane_index() * CHUNK;
+            if (r < WHOLE_ROWS) sums[r] = sum_of_existing(chunk[r], shift, number, Beyond{});
+            else if (row_is_wanted(first, end)) sums[r] = sum_of_existing(chunk[r], shift, number, end);
         }
         return half_of_rows(sums);
     }
@@ -143,10 +157,12 @@ struct Rows {
             if (!OPERANDS_EARLY) load_scale_and_bias(group, g, begin, end, row);
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) {
+                if (row + r >= ROWS) continue;
                 const Index first = begin + first_of_row(row + r);
-                if (LOOKS && (row + r) % STORED_ROWS == 0 && !element_exists(first, end)) break;
-                Result result = normalized(chunk[row + r], normalizer, operands[r], p);
+                const bool is_wanted = row + r < WHOLE_ROWS || row_is_wanted(first, end);
+                Result result = is_wanted ? normalized(chunk[row + r], normalizer, operands[r], p) : Result{};
                 if constexpr (IN_PIECES) stores.store(row + r, result);
+                else if (row + r < WHOLE_ROWS) store_row(buffer, group, g, first, Beyond{}, result, row + r);
                 else store_row(buffer, group, g, first, end, result, row + r);
             }
         }

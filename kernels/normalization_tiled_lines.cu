@@ -9,6 +9,8 @@
 #include "normalization_lines.cuh"
 #include "normalization_tiles.cuh"
 
+static_assert(ROWS == ROWS_IN_TREE, "tiles of powers of two");
+
 struct Work {
     Index group, tile, begin;  // the first element of this warp's rows, less what first_of_row() adds
 

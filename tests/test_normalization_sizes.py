@@ -74,7 +74,7 @@ def test_long_groups_of_bytes(xp, n):
     ],
 )
 @pytest.mark.parametrize("pattern", ["contiguous", "offset by an element"])
-@pytest.mark.parametrize("shape", [(7, 301), (3, 8001), (3, 40_001), (3, 40_002)], ids=str)
+@pytest.mark.parametrize("shape", [(7, 301), (3, 8001), (3, 30_001), (3, 40_001), (3, 40_002)], ids=str)
 def test_rows_that_begin_anywhere_with_other_outputs(xp, shape, dtype, out_dtype, pattern):
     x = random(np.random.default_rng(83), shape, np.dtype(dtype))
     expected, bound = normalization_reference(x, (1,))
@@ -83,6 +83,25 @@ def test_rows_that_begin_anywhere_with_other_outputs(xp, shape, dtype, out_dtype
         with xp.planned_for(multiprocessors=multiprocessors):
             mean_variance_normalization(place(xp, x, pattern), axes=(1,), out=out.array)
         assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("scaled", ["elements", "groups"])
+@pytest.mark.parametrize("length", [131, 257, 300, 513, 768, 1193, 1281, 1793, 2305, 3001])
+def test_a_few_rows_have_the_bits_of_columns(xp, length, scaled, dtype):
+    """Groups that a warp has for itself, and others of as many elements."""
+    rng = np.random.default_rng(length)
+    x = random(rng, (11, length), np.dtype(dtype))
+    scale = random(rng, (1, length) if scaled == "elements" else (11, 1), np.float32)
+    with xp.planned_for(multiprocessors=1):  # for which they are many
+        check(xp, x, (1,), scale)
+        columns = mean_variance_normalization(xp.asarray(x.T.copy()), xp.asarray(scale.T.copy()), axes=0)
+        moments = mean_var(xp.asarray(x.T.copy()), axis=0)
+        for pattern in ("contiguous", "offset by an element", "padded lines"):
+            rows = mean_variance_normalization(place(xp, x, pattern), xp.asarray(scale), axes=1)
+            assert_same_bits(xp.to_numpy(rows), xp.to_numpy(columns).T.copy())
+            for row, column in zip(mean_var(place(xp, x, pattern), axis=1), moments, strict=True):
+                assert_same_bits(xp.to_numpy(row), xp.to_numpy(column))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)
@@ -101,16 +120,21 @@ SHORT_PANELS = [(700, 16, 3), (1003, 5, 2), (133, 31, 5), (119, 64, 3), (207, 40
 
 PANELS = [*SHORT_PANELS, (53, 65, 3), (47, 200, 2), (9, 1000, 3), (51, 75, 37)]
 
+#: And of whole chunks, normalized in bands: as many as fill blocks, and a few panels more.
+PANELS += [(67, 96, 5), (263, 72, 7)]
+
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
-@pytest.mark.parametrize("scaled", ["steps", "columns", "panels", "not at all"])
+@pytest.mark.parametrize("scaled", ["elements", "steps", "columns", "panels", "not at all"])
 @pytest.mark.parametrize("shape", PANELS, ids=str)
 def test_panels_have_the_bits_of_padded_rows(xp, shape, scaled, dtype):
     rng = np.random.default_rng(71)
     x = random(rng, shape, np.dtype(dtype))
-    lengths = {"steps": (1, shape[1], 1), "columns": (1, 1, shape[2]), "panels": (shape[0], 1, 1)}
+    of_steps = (1, shape[1], 1)
+    lengths = {"elements": of_steps, "steps": of_steps, "columns": (1, 1, shape[2]), "panels": (shape[0], 1, 1)}
     scale = random(rng, lengths[scaled], np.float32) if scaled in lengths else None
-    bias = random(rng, shape[1:], np.float32) if scaled == "steps" else None
+    of_bias = {"elements": shape[1:], "steps": of_steps}
+    bias = random(rng, of_bias[scaled], np.float32) if scaled in of_bias else None
     with xp.planned_for(multiprocessors=1):  # for which they are many
         check(xp, x, (1,), scale, bias)
         dense, padded = (

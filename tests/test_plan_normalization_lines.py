@@ -65,12 +65,13 @@ def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tile
     ("shape", "dtype", "expected"),
     [
         ((131_072, 438), "float32", ("normalize_lines", "4", "24")),  # 80 registers, and one warp
-        ((131_072, 437), "float32", ("normalize_lines", "4", "32")),
-        ((131_072, 440), "float32", ("normalize_short_lines", "4", "12")),
+        ((131_072, 340), "float32", ("normalize_lines", "3", "32")),
+        ((131_072, 200), "float32", ("normalize_short_lines", "4", "12")),
         ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
         ((32_768, 10_032), "float32", ("normalize_lines", "8", "3")),
         ((52, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
-        ((32_768, 3001), "float16", ("normalize_lines", "4", "8")),
+        ((32_768, 3001), "float16", ("normalize_lines", "12", "12")),
+        ((32_768, 3501), "float16", ("normalize_lines", "4", "6")),
     ],
 )
 def test_rows_that_begin_anywhere_have_registers_for_their_scale(shape, dtype, expected):
@@ -109,23 +110,25 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
 @pytest.mark.parametrize(
     ("dtype", "shape", "warps", "rows"),
     [
-        ("float16", (52_428, 1280), 1, 8),
+        ("float16", (52_428, 1280), 1, 5),
         ("float16", (37_449, 1792), 2, 4),
-        ("float16", (24_576, 1536), 3, 2),
+        ("float16", (24_576, 1536), 1, 6),
         ("float16", (8192, 1024), 2, 2),
         ("float16", (1024, 1024), 4, 1),  # few
         ("float16", (2048, 1280), 3, 2),
         ("float16", (13_107, 5120), 5, 4),
         ("float16", (9362, 7168), 4, 8),
         ("float16", (7281, 9216), 9, 4),
-        ("float16", (56_252, 1193), 3, 2),
-        ("float16", (16_380, 4097), 9, 2),
+        ("float16", (56_252, 1193), 1, 5),
+        ("float16", (19_993, 3072), 3, 4),
+        ("float16", (2119, 3445), 4, 4),
+        ("float16", (16_380, 4097), 5, 4),
         ("float16", (8191, 8193), 9, 4),
         ("float16", (4095, 16_385), 9, 8),
         ("int16", (8191, 8193), 5, 8),  # computed in double
         ("int16", (13_107, 5120), 3, 8),
         ("int32", (4681, 7168), 14, 4),
-        ("float32", (100_764, 333), 1, 4),
+        ("float32", (100_764, 333), 1, 3),
         ("float32", (2048, 320), 1, 4),  # few: a short group
         ("float32", (4681, 7168), 7, 8),
         ("float32", (65_536, 4096), 8, 4),
@@ -148,10 +151,11 @@ def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows
 @pytest.mark.parametrize(
     ("shape", "warps", "rows", "resident"),
     [
-        ((70_257, 1281), 3, 2, 10),
-        ((39_045, 2305), 3, 4, 10),
-        ((14_646, 6145), 7, 4, 6),  # 48 registers
-        ((14_643, 6146), 7, 4, 5),  # 56, and stored by words
+        ((70_257, 1281), 1, 6, 24),
+        ((39_045, 2305), 1, 10, 16),
+        ((39_045, 2817), 3, 4, 10),
+        ((14_646, 6145), 7, 4, 5),  # 56 registers
+        ((14_643, 6146), 7, 4, 5),  # stored by words
         ((2999, 20_001), 10, 8, 3),
     ],
 )
@@ -165,10 +169,10 @@ def test_warps_hold_more_rows_of_halves_without_a_scale(shape, warps, rows, resi
     ("dtype", "shape", "resident"),
     [
         ("float16", (6760, 13_313), 2),  # 56 registers
-        ("float16", (52_428, 1280), 24),  # 80
+        ("float16", (52_428, 1280), 20),  # 96
         ("float16", (13_107, 5120), 8),  # 48
-        ("float16", (14_646, 6145), 3),
-        ("float16", (16_380, 4097), 4),
+        ("float16", (14_646, 6145), 4),  # 64
+        ("float16", (16_380, 4097), 6),
         ("float16", (9362, 7168), 6),
         ("float32", (4681, 7168), 3),
         ("float32", (2236, 15_001), 2),  # 128
@@ -178,6 +182,115 @@ def test_blocks_that_share_a_multiprocessor_leave_registers(dtype, shape, reside
     array, operand = layout(shape, dtype), layout((1, shape[1]), dtype)
     arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
     assert constants(make_plan(Normalization((1,)), arrays))["RESIDENT"] == str(resident)
+
+
+@pytest.mark.parametrize("length", [8001, 24_577, 30_001, 32_767, 40_001])
+@pytest.mark.parametrize(("source", "output"), [("int8", "float16"), ("uint8", "bool"), ("float16", "float16")])
+def test_rows_that_are_stored_together_fit_static_shared_memory(length, source, output):
+    arrays = {"input": layout((800, length), source), "output": layout((800, length), output)}
+    found = constants(make_plan(Normalization((1,)), arrays))
+    row = 32 * 16 // np.dtype(source).itemsize * np.dtype(output).itemsize
+    assert int(found.get("WARPS", "1")) * int(found.get("STORED_ROWS", "1")) * row <= 40_960
+
+
+OWN, PLAIN, SUMMED = "scale and bias of each element", "none", "moments"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "what", "rows"),  # 0: several groups for each warp, or several warps for each group
+    [
+        ("float16", (50_000, 513), OWN, 3),
+        ("float16", (50_000, 3001), OWN, 12),
+        ("float16", (50_000, 3073), OWN, 0),
+        ("float16", (50_000, 2560), PLAIN, 0),  # aligned
+        ("float16", (50_000, 2559), PLAIN, 10),
+        ("float16", (50_000, 2561), PLAIN, 0),
+        ("float16", (50_000, 511), OWN, 0),  # two rows
+        ("float16", (50_000, 1536), OWN, 6),
+        ("float16", (50_000, 1544), OWN, 0),
+        ("float16", (50_000, 1193), SUMMED, 5),
+        ("float16", (264, 1193), OWN, 0),  # few
+        ("float16", (265, 1193), OWN, 5),
+        ("float16", (2048, 1280), OWN, 0),  # few aligned ones
+        ("float16", (1056, 1281), OWN, 0),
+        ("float16", (1057, 1281), OWN, 6),
+        ("float32", (64, 301), OWN, 3),
+        ("float32", (50_000, 641), OWN, 6),
+        ("float32", (3000, 641), OWN, 0),  # a few more than are worked on at once
+        ("float32", (800, 641), OWN, 6),
+        ("float32", (50_000, 769), OWN, 0),
+        ("float32", (50_000, 769), PLAIN, 7),
+        ("float32", (50_000, 301), SUMMED, 0),
+        ("float32", (50_000, 513), SUMMED, 5),
+        ("float64", (50_000, 513), OWN, 9),
+        ("float64", (50_000, 513), SUMMED, 0),
+        ("int16", (50_000, 1193), OWN, 0),  # computed in double
+    ],
+)
+def test_groups_of_a_few_rows_have_a_warp_that_holds_what_there_is(dtype, shape, what, rows):
+    array, operand, of_group = layout(shape, dtype), layout((1, shape[1]), dtype), layout((shape[0], 1), "float64")
+    if what == SUMMED:
+        plan = make_plan(Moments((1,)), {"input": array, "mean": of_group, "variance": of_group})
+    else:
+        operands = {"scale": operand, "bias": operand} if what == OWN else {}
+        plan = make_plan(Normalization((1,)), {"input": array, "output": array, **operands})
+    found = constants(plan)
+    is_own = plan.launches[0].kernel == "normalize_lines" and found["WARPS"] == "1"
+    assert (int(found["ROWS"]) if is_own else 0) == rows
+
+
+@pytest.mark.parametrize(
+    ("shape", "apart", "dtype", "whole"),
+    [
+        ((50_000, 1193), 1193, "float16", 4),
+        ((50_000, 1280), 1280, "float16", 5),  # aligned
+        ((50_000, 1280), 1281, "float16", 4),  # the last word has an element that is not the group's
+        ((50_000, 1280), 1282, "float16", 5),
+        ((50_000, 513), 513, "float32", 4),
+        ((50_000, 512), 513, "float32", 4),
+    ],
+)
+def test_rows_that_exist_as_a_whole_are_known(shape, apart, dtype, whole):
+    array = layout(shape, dtype, (apart, 1))
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array})
+    assert (constants(plan)["WARPS"], constants(plan)["WHOLE_ROWS"]) == ("1", str(whole))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "rows"),
+    [
+        ((8, 20_000, 7, 7), "float16", 2),
+        ((16, 20_000, 5, 5), "float16", 2),
+        ((24, 20_588, 5, 6), "float16", 0),  # short runs
+        ((32, 20_000, 4, 3), "float16", 0),
+        ((20, 10_000, 7, 7), "float16", 0),  # bundles
+        ((20, 10_001, 7, 7), "float16", 4),  # which there are none of
+        ((4, 60_000, 300, 1), "float16", 5),  # instead of bundles of two
+        ((2, 60_000, 200, 1), "float16", 0),  # aligned
+        ((3, 71_436, 11, 11), "float32", 3),
+        ((37, 34_905, 3, 3), "float32", 0),
+        ((8, 20_000, 7, 7), "float32", 0),  # four rows
+    ],
+)
+def test_groups_of_a_few_runs_have_a_warp(shape, dtype, rows):
+    array = layout(shape, dtype)
+    found = constants(make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}))
+    assert (int(found["ROWS"]) if found.get("WARPS") == "1" else 0) == rows
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "looks"),
+    [
+        ((16_380, 4097), "float16", "1"),  # one of the last warp's four rows exists
+        ((16_380, 4351), "float16", "1"),
+        ((16_380, 4353), "float16", "0"),  # two
+        ((16_380, 4098), "float16", "0"),  # begin at words
+        ((16_380, 4097), "float32", "0"),
+    ],
+)
+def test_last_warps_that_are_nearly_empty_leave_rows_out(shape, dtype, looks):
+    array = layout(shape, dtype)
+    assert constants(make_plan(Normalization((1,)), {"input": array, "output": array}))["LOOKS"] == looks
 
 
 @pytest.mark.parametrize(
@@ -308,7 +421,8 @@ def test_few_tiles_have_few_warps(shape, dtype, warps):
         ((1_000_000, 33), "float32", 48),
         ((20_000, 3001), "float16", 56),
         ((4000, 14_001), "float16", 48),  # by 14 warps
-        ((30_000, 2050), "float16", 48),  # from words on
+        ((20_000, 3002), "float16", 48),  # from words on
+        ((30_000, 2050), "float16", 128),  # by one warp
     ],
 )
 def test_what_reads_halves_that_begin_anywhere_has_more_registers(shape, dtype, registers):

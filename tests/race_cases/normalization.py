@@ -177,6 +177,14 @@ SMALL_GROUPS = [
     normalization("few groups of four rows", (3, 500), np.float32, (1,)),
     normalization("groups of four warps", (3, 1000), np.float32, (1,)),
     normalization("groups of five warps", (3, 2100), np.float32, (1,)),
+    normalization("groups with a warp for themselves", (5, 1193), np.float16, (1,), device=ONE_BLOCK),
+    normalization(
+        "groups with a warp for themselves in place", (5, 301), np.float64, (1,), out="same", device=ONE_BLOCK
+    ),
+    normalization("groups of runs with a warp for themselves", (4, 3, 300), np.float16, (0, 2), device=ONE_BLOCK),
+    scaled("groups with a warp for themselves, scaled", (5, 513), (1,), (513,), device=ONE_BLOCK),
+    moments("moments of groups with a warp for themselves", (9, 1025), np.float16, 1, device=ONE_BLOCK),
+    normalization("groups whose last warp has a row", (2, 3201), np.float16, (1,), device=ONE_BLOCK),
     normalization("groups of sixteen rows a warp", (2, 8200), np.float32, (1,), device=NO_CLUSTERS),
     normalization("groups of sixteen warps", (2, 4096), np.float64, (1,)),
     normalization("groups of more rows", (2, 4099), np.float64, (1,), device=NO_CLUSTERS),
@@ -198,7 +206,7 @@ SMALL_GROUPS = [
     normalization("groups of halves of a warp each", (60, 1104), np.float16, (1,), device=TINY_GPU),
     normalization("groups of halves of five warps", (2, 5000), np.float16, (1,)),
     normalization("groups of odd halves of nine warps", (2, 8201), np.float16, (1,), out="same"),
-    normalization("groups of odd floats of sixteen rows a warp", (2, 8301), np.float32, (1,), device=NO_CLUSTERS),
+    normalization("groups of odd floats of sixteen rows a warp", (2, 12_303), np.float32, (1,), device=NO_CLUSTERS),
     scaled("groups of odd floats of many rows, scaled", (2, 12_301), (1,), (12_301,)),
     scaled("groups of three rows, scaled", (90, 333), (1,), (333,), TINY_GPU),
     scaled("groups of three rows of whole chunks, scaled", (90, 332), (1,), (332,), TINY_GPU),
@@ -497,7 +505,7 @@ TILED_BUNDLES = [
 ]
 
 LONG_PANELS = [
-    normalization("groups in long panels", (101, 100, 3), np.float32, (1,), device=ONE_BLOCK),
+    normalization("groups in long panels", (101, 101, 3), np.float32, (1,), device=ONE_BLOCK),
     normalization("groups in long panels in place", (51, 201, 3), np.float16, (1,), out="same", device=ONE_BLOCK),
     normalization(
         "groups in long panels behind an element",
@@ -509,6 +517,8 @@ LONG_PANELS = [
         ONE_BLOCK,
     ),
     scaled("groups in long panels scaled by steps", (31, 90, 7), (1,), (90, 1), device=ONE_BLOCK),
+    normalization("groups in bands in place", (67, 96, 5), np.float16, (1,), out="same", device=ONE_BLOCK),
+    scaled("groups in bands scaled by steps", (31, 96, 5), (1,), (96, 1), device=ONE_BLOCK),
 ]
 
 TILED_PANELS = [

@@ -12,6 +12,7 @@ from cudml.plan.normalization.groups import Groups, Operand
 from cudml.plan.normalization.held import plan_held
 from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
+from cudml.plan.normalization.own_lines import plan_own_lines, plan_own_lines_of_any
 from cudml.plan.normalization.panel_tiles import plan_panel_tiles, plan_panel_tiles_of_short_pieces
 from cudml.plan.normalization.panels import plan_panels
 from cudml.plan.normalization.short_lines import plan_short_lines
@@ -24,8 +25,10 @@ from cudml.plan.spec import Moments, Normalization
 
 #: The first that there is is taken; else tiles of lines.
 _PLANS_OF_LINES = (
+    plan_own_lines,
     plan_short_lines,
     plan_bundles,
+    plan_own_lines_of_any,
     plan_panel_tiles_of_short_pieces,
     plan_tiled_bundles,
     plan_panel_tiles,

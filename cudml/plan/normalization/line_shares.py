@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import power_of_two
+from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
@@ -17,14 +17,18 @@ _MANY_ROWS = 256
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 48 for moments of several
 #: warps, and for long runs of halves of which a warp holds few rows; 56 for some of these; 64 usually; 80 for more rows
 #: and whole groups in a warp, of float32 or that begin anywhere; 96 for doubles; 128 for what else is computed in
-#: double and for most.
+#: double and for most; 160 for a warp of its own with most rows of halves.
 THREADS_OF_48, THREADS_OF_56, THREADS_OF_64 = 1344, 1152, 1024
-THREADS_OF_80, THREADS_OF_96, THREADS_OF_128 = 768, 640, 512
+THREADS_OF_80, THREADS_OF_96, THREADS_OF_128, THREADS_OF_160 = 768, 640, 512, 384
 
 #: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
 #: 1024) floats take an H200 3.2 us so, and 3.6 else; but (65536, 64) 9.7 and 9.5, and (64, 256, 16, 16) over 0, 2, 3, 8
 #: rows in each warp, 11.8 and 11.3.
 _PREFETCHED_BYTES, _PREFETCHED_ROWS = 1 << 22, 4
+
+#: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
+#: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
+_PREFETCHED_IN_BULK = 1 << 24
 
 #: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
 _RUNS_ITEMSIZE = 4
@@ -66,10 +70,22 @@ def is_shifted(groups: Groups) -> bool:
     return groups.step_of_runs("input") > 0 and not groups.packed("input")
 
 
+def is_gelu(spec: Normalization) -> bool:
+    """Whether each element takes long."""
+    return spec.activation is not None and spec.activation.name == "gelu"
+
+
 def are_prefetched(groups: Groups, device: DeviceProperties, rows: int) -> bool:
     """Whether the input is, while the launch ahead ends, by warps that hold so many rows."""
     few = groups.source.size * groups.source.dtype.itemsize <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
     return few and device.begins_early and (groups.packed("input") or groups.length == 0)
+
+
+def are_prefetched_by_block(groups: Groups, device: DeviceProperties, rows: int) -> bool:
+    """The same of a block for each group, a thread of which prefetches what is one run."""
+    if len(groups.reduced.sizes) > 1 or not (groups.packed("input") and groups.has("output")):
+        return are_prefetched(groups, device, rows)
+    return groups.source.size * groups.source.dtype.itemsize <= _PREFETCHED_IN_BULK and device.begins_early
 
 
 def constants_of_lines(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
@@ -103,7 +119,7 @@ def shares_of(groups: Groups, rows: int) -> dict[str, int]:
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
         "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
-        "STORED_ROWS": _stored_rows(rows) if groups.stores_halves_in_runs else 1,
+        "STORED_ROWS": 1,
         "GRAIN": groups.grain,
         "INPUT_GRAIN": groups.grain_of("input"),
         "OUTPUT_GRAIN": groups.grain_of("output"),
@@ -117,15 +133,36 @@ def shares_of_several(groups: Groups, warps: int, rows: int) -> dict[str, int]:
     """The same where so many warps share a group or a tile (kernels/normalization_lines.cuh)."""
     return {
         **shares_of(groups, rows),
+        "STORED_ROWS": _stored_rows(groups, warps, rows),
         "WARPS": warps,
+        "WHOLE_ROWS": 0,
+        "LOOKS": False,
         "OPERANDS_EARLY": False,
         "LONG_RUNS": False,
         "SPLITS": False,
     }
 
 
-def _stored_rows(rows: int) -> int:
-    return rows if rows <= _MOST_STORED_ROWS else _STORED_OF_MORE_ROWS
+def shares_of_own_warp(groups: Groups, rows: int) -> dict[str, int]:
+    """The same of a warp that has a group of so many rows for itself, and stores them together."""
+    behind = 1 if is_shifted(groups) and groups.step_of_runs("input") == 2 else 0  # kernels/normalization_lines.cuh
+    return shares_of_several(groups, 1, rows) | {
+        "WHOLE_ROWS": max(0, groups.length - behind) // (LANES * groups.chunk),
+        "STORED_ROWS": rows if groups.stores_halves_in_runs else 1,
+        "ENDS": ends_of(groups, rows * LANES, 1),
+    }
+
+
+def _stored_rows(groups: Groups, warps: int, rows: int) -> int:
+    """Rows of each of so many warps that are stored together, for which there has to be static shared memory: (800,
+    30000) bytes, 16 warps, become halves two rows at a time."""
+    output = groups.arrays.get("output")
+    if not isinstance(output, ArrayLayout) or not groups.stores_halves_in_runs:
+        return 1
+    stored = rows if rows <= _MOST_STORED_ROWS else _STORED_OF_MORE_ROWS
+    while warps * stored * LANES * groups.chunk * output.dtype.itemsize > _STATIC_BYTES:
+        stored //= 2
+    return stored
 
 
 def resident_blocks(
@@ -137,7 +174,12 @@ def resident_blocks(
         threads = THREADS_OF_96 if groups.source.dtype.itemsize == 8 else THREADS_OF_128
     elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
         threads = of_readers
-    most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # of a multiprocessor, or 24
+    return blocks_of(device, threads, block)
+
+
+def blocks_of(device: DeviceProperties, threads: int, block: int) -> int:
+    """Blocks of so many threads that fit a multiprocessor, where `threads` do in all."""
+    most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # or 24
     return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))
 
 

@@ -16,13 +16,15 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_128,
     are_any_runs,
     are_many,
-    are_prefetched,
+    are_prefetched_by_block,
     ends_of,
+    is_gelu,
     is_shifted,
     most_warps_of,
     one_launch,
     resident_blocks,
     rows_of,
+    shares_of_own_warp,
     shares_of_several,
 )
 from cudml.plan.plan import Plan
@@ -30,7 +32,7 @@ from cudml.plan.spec import Normalization
 
 #: Threads that fit a multiprocessor where few warps share halves that begin at odd ones, and hold so many rows: moments
 #: of (20000, 3001) float16 take 45.9 us so and 49.3 with 48 registers, of (9000, 7001) 47.7 and 52.2; but of (4000,
-#: 14001) 50.9 and 48.3, of (30000, 2050) 51.7 and 49.4.
+#: 14001) 50.9 and 48.3.
 _READERS_OF_ODD_HALVES, _ROWS_OF_ODD_HALVES, _MOST_WARPS_OF_ODD_HALVES = THREADS_OF_56, 4, 8
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows: as were the fastest on an
@@ -59,20 +61,15 @@ _MOST_ROWS_OF_RUNS = 64
 _LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
 _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 
-#: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2, (39045, 2305)
-#: 136 and 142, (70257, 1281) 170 and 149. If each element has its own scale and bias fewer are better: 286 us and 181,
-#: 176 and 165; but (10984, 8193) 145 by 4, and 182 by 8.
+#: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2. If each
+#: element has its own scale and bias (9998, 6001) take 97 us and 119, and (10984, 8193) 145, and 182 by 8.
 _LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (6, 2), (64, 4), (128, 8))
-_LINE_ROWS_OF_SCALED_SHIFTED_HALVES = ((4, 1), (10, 2), (16, 4), (32, 2), (64, 4), (128, 8))
+_LINE_ROWS_OF_SCALED_SHIFTED_HALVES = ((4, 1), (10, 2), (64, 4), (128, 8))
 _TABLES_OF_SHIFTED_HALVES = (_LINE_ROWS_OF_SHIFTED_HALVES, _LINE_ROWS_OF_SCALED_SHIFTED_HALVES)
 
 #: Warps hold at least so many rows of groups of many, except of so many rows as three warps share evenly, and of halves
 #: that begin anywhere.
 _LEAST_OF_MANY, _ROWS_OF_THREE_WARPS = 4, (5, 6)
-
-#: And a warp of its own for halves of so many rows, of which it loads those that there are: (52428, 1280) bfloat16s
-#: take 81 us so, and 93 by three warps. But (49152, 1536) take an H100 103 us by three, with 48 registers, and 107 so.
-_ROWS_OF_ONE_WARP, _OF_ONE_WARP = 5, 8
 
 #: Two warps for halves of so many rows, from fewer groups on than a warp of its own: (2048, 1024) bfloat16s take an
 #: H100 5.6 us so and 6.4 by four, (8192, 1024) 14.7 and 15.7, their mean and variance 8.3 and 9.4.
@@ -80,24 +77,24 @@ _ROWS_OF_TWO_WARPS, _OF_TWO_WARPS = 4, 2
 
 #: And of floats in groups of one run, of more rows than so many, where scale and bias are the same for many of their
 #: elements, which leaves registers; or of groups of more than that which begin anywhere: (2236, 15001) take 101 us, and
-#: 123 by 8 rows. But several runs, (64, 2048, 14, 14) over 0, 2, 3, take an H100 98.4 us so, and 87.1.
+#: 123 by 8 rows, but (2999, 10001) without a scale 98 and 84. Nor are several runs faster: (64, 2048, 14, 14) over 0,
+#: 2, 3 take an H100 98.4 us so, and 87.1.
 MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 
 #: So many rows for each multiprocessor that it is no longer one warp that counts.
 _SOME_ROWS = 48
 
 #: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers, or 56 if it
-#: holds 4 that begin at words, or anywhere with a scale and bias of each element: (14643, 6146) bfloat16s take an H100
-#: 124 us so and 136 with 48, (6760, 13313) with scale and bias 155 and 254, but (7323, 12289) without 138 and 135.
-_LEAST_ROWS_OF_48, _ROWS_OF_56 = 16, 4
+#: holds 4 that begin anywhere: (14643, 6146) bfloat16s take an H100 124 us so and 136 with 48, (6760, 13313) with scale
+#: and bias 155 and 254, (5999, 10001) without 89 and 92. Or with 64 up to so many rows, if each element has its own
+#: scale and bias: (9998, 6001) take 97 us so and 105 with 56.
+_LEAST_ROWS_OF_48, _ROWS_OF_56, _MOST_ROWS_OF_64 = 16, 4, 32
 
-#: And many groups of so many rows, of which a warp holds so many: (24576, 1536) bfloat16s take an H100 53.5 us so, and
-#: 55.0 with 64.
-_SHARE_OF_48 = (6, 2)
-
-#: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
-#: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
-_PREFETCHED_IN_BULK = 1 << 24
+#: The part of its rows that the last warp has at the most where it leaves out the others, of halves that begin at odd
+#: ones: (14644, 4097) bfloat16s take an H100 100 us so and 109 if it does not, with 4 rows to a warp, (9764, 6145) 95
+#: and 97, (3661, 16385) 106 and 115; but (2119, 3445), half of the last warp's rows, 18.0 and 16.4. Floats gain
+#: nothing, (7322, 4097) take 85 either way.
+_LOOKS_FOR = 0.25
 
 
 def plan_shared_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -112,20 +109,26 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
     are_many = groups.has_own_operands or groups.has_operands_of_runs
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
-    shares = shares_of_several(groups, warps, of_warp)
+    shares = shares_of_own_warp(groups, rows) if warps == 1 else _shares_of_several(groups, spec, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, rows, of_warp, at_once, device)
     of_readers = _READERS_OF_ODD_HALVES if _are_odd_halves(groups, of_warp, warps) else THREADS_OF_48
     shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES, of_readers)
     if is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
-    shares["ENDS"] = ends_of(groups, warps * of_warp * LANES, 1)
-    shares["SPLITS"] = warps > 1 and are_faster_apart(groups, spec)
-    shares |= {"CLUSTER": 1, "PREFETCHED": are_prefetched(groups, device, of_warp)}
-    if len(groups.reduced.sizes) == 1 and groups.packed("input") and groups.has("output"):
-        nbytes = groups.source.size * groups.source.dtype.itemsize
-        shares["PREFETCHED"] = nbytes <= _PREFETCHED_IN_BULK and device.begins_early
+    shares |= {"CLUSTER": 1, "PREFETCHED": are_prefetched_by_block(groups, device, of_warp)}
     return one_launch("lines", "lines", groups, spec, shares, groups.count, warps)
+
+
+def _shares_of_several(groups: Groups, spec: Normalization, warps: int, of_warp: int) -> dict[str, int]:
+    """Those of warps that hold so many rows each."""
+    splits, of_last = are_faster_apart(groups, spec), rows_of(groups) - (warps - 1) * of_warp
+    are_odd_halves = groups.begins_anywhere and _is_of_halves(groups)
+    return shares_of_several(groups, warps, of_warp) | {
+        "LOOKS": splits and are_odd_halves and of_last <= _LOOKS_FOR * of_warp,
+        "ENDS": ends_of(groups, warps * of_warp * LANES, 1),
+        "SPLITS": splits,
+    }
 
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
@@ -133,8 +136,6 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     table, packed, many = _line_rows(groups, spec), groups.packed("input"), are_many(groups, rows, device)
     if _holds_most(groups, rows):
         return MOST_ROWS
-    if many and packed and _is_of_halves(groups) and rows == _ROWS_OF_ONE_WARP:
-        return _OF_ONE_WARP
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
     is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
@@ -152,11 +153,11 @@ def _least_of_some(groups: Groups, rows: int, device: DeviceProperties) -> int:
 def _holds_most(groups: Groups, rows: int) -> bool:
     """Whether a warp holds as many rows as it can."""
     in_runs = len(groups.reduced.sizes) > 1
-    if groups.source.dtype.name != "float32" or not groups.has("output") or rows <= _ROWS_OF_LARGE or in_runs:
+    if groups.source.dtype.name != "float32" or not groups.has("output") or in_runs:
         return False
-    if groups.has_own_operands:
-        return is_shifted(groups) and rows > _ROWS_OF_LARGE_SHIFTED
-    return is_shifted(groups) or groups.length % groups.chunk == 0
+    if is_shifted(groups):
+        return rows > _ROWS_OF_LARGE_SHIFTED
+    return rows > _ROWS_OF_LARGE and not groups.has_own_operands and groups.length % groups.chunk == 0
 
 
 def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ...]:
@@ -166,9 +167,9 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
     if _is_of_halves(groups) and groups.packed("input"):
         return _LINE_ROWS_OF_HALVES
-    if _is_of_halves(groups) and not _is_gelu(spec):
+    if _is_of_halves(groups) and not is_gelu(spec):
         return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
-    if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or _is_gelu(spec):
+    if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or is_gelu(spec):
         return _LINE_ROWS_OF_GELU
     if in_runs:
         return _LINE_ROWS_OF_RUNS
@@ -208,9 +209,9 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: Dev
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
-        return THREADS_OF_56 if _ask_for_56(groups, of_warp) else THREADS_OF_48
-    if _is_of_halves(groups) and groups.packed("input") and (rows, of_warp) == _SHARE_OF_48:
-        return THREADS_OF_48 if are_many(groups, rows, device) else THREADS_OF_64
+        if of_warp < _ROWS_OF_56 or not is_shifted(groups):
+            return THREADS_OF_48
+        return THREADS_OF_64 if groups.has_own_operands and rows <= _MOST_ROWS_OF_64 else THREADS_OF_56
     are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
@@ -226,30 +227,21 @@ def _are_large_in_runs(groups: Groups, rows: int, device: DeviceProperties) -> b
     return is_single and not (are_apart and groups.count > device.multiprocessors)
 
 
-def _ask_for_56(groups: Groups, of_warp: int) -> bool:
-    """Whether so many rows of halves need as many registers."""
-    is_much = groups.has_own_operands or groups.step_of_runs("input") > groups.source.dtype.itemsize
-    return of_warp == _ROWS_OF_56 and is_shifted(groups) and is_much
-
-
 def _asks_for_80(groups: Groups, of_warp: int) -> bool:
-    """Whether so many rows that begin anywhere, with their own scale and bias, need as many registers: (32768, 10029)
-    floats take an H100 922 us so, and 1269 with 64, (32768, 3002) 265 and 273, (32768, 3001) bfloat16s 178 and 191."""
-    if not (is_shifted(groups) and groups.has_own_operands):
+    """Whether so many rows that begin anywhere need as many registers: (2999, 10001) floats take an H100 84 us so and
+    98 with 64; with their own scale and bias (32768, 10029) 922 and 1269, (32768, 3002) 265 and 273, (14652, 4095)
+    bfloat16s 96 and 102."""
+    if not is_shifted(groups):
         return False
+    step = groups.step_of_runs("input")
     if groups.source.dtype.itemsize == 2:
-        return of_warp == 4 and groups.step_of_runs("input") == 2
-    return of_warp == 8 or (of_warp == 4 and groups.step_of_runs("input") == 8)
+        return groups.has_own_operands and of_warp == 4 and step == 2
+    return of_warp == 8 or (groups.has_own_operands and of_warp == 4 and step == 8)
 
 
 def are_faster_apart(groups: Groups, spec: Normalization) -> bool:
     """Whether warps all of whose rows exist are faster with code of their own: those of one run. Moments of packed
     groups are not, (3979, 8432) floats take 37 us so, and 33 otherwise; nor is gelu, of which there is much code."""
-    if len(groups.reduced.sizes) > 1 or _is_gelu(spec):
+    if len(groups.reduced.sizes) > 1 or is_gelu(spec):
         return False
     return groups.step_of_runs("input") > 0 if groups.has("output") else is_shifted(groups)
-
-
-def _is_gelu(spec: Normalization) -> bool:
-    """Whether each element takes long."""
-    return spec.activation is not None and spec.activation.name == "gelu"

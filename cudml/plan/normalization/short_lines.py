@@ -13,11 +13,9 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_48,
     THREADS_OF_64,
     THREADS_OF_80,
-    are_many,
     are_prefetched,
     chunks_of,
     ends_of,
-    is_shifted,
     one_launch,
     resident_blocks,
     rows_of,
@@ -39,22 +37,15 @@ _SHORT_ROWS, _SHORT_ROWS_OF_HALVES = 4, 2
 #: 61, and of (136920, 440) bfloat16, aligned and in two rows, 52.7 and 50.2.
 _SHORT_READERS_OF_HALVES = THREADS_OF_64
 
-#: Rows of groups of float32 that are better left to a warp of their own, as it leaves out rows that do not exist, where
-#: each element has its own scale and bias: (100764, 333) take 91 us so, and
-#: 101 where all 4 rows of a short group are worked on; and of 4 that begin anywhere: (131072, 438) take an H100 158 us
-#: so, and 316.
-_ROWS_OF_PART, _ROWS_OF_SHIFTED_PART = (3,), (3, 4)
-
 #: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them.
 _FEW_ROWS = 16
 
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
-    """A group or several for each warp; None where groups are longer, or better have a warp that leaves rows out."""
+    """A group or several for each warp; None where groups are longer."""
     chunks, rows = chunks_of(groups), rows_of(groups)
     few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
-    in_part = few or groups.source.dtype.itemsize == 2 or _are_parts_of_rows(groups, rows, device)
-    if rows > (_SHORT_ROWS_OF_HALVES if in_part else _SHORT_ROWS):
+    if rows > (_SHORT_ROWS_OF_HALVES if few or groups.source.dtype.itemsize == 2 else _SHORT_ROWS):
         return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
     most = group_rows if few else _SHORT_ROWS
@@ -82,11 +73,3 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
     blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
     return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS)
-
-
-def _are_parts_of_rows(groups: Groups, rows: int, device: DeviceProperties) -> bool:
-    """Whether a warp of its own is faster for a group of one run, as it leaves out a row that does not exist."""
-    own = groups.has("output") and groups.has_own_operands and len(groups.reduced.sizes) == 1
-    is_single = groups.source.dtype.itemsize == 4 and not groups.is_double
-    parts = _ROWS_OF_SHIFTED_PART if is_shifted(groups) else _ROWS_OF_PART
-    return rows in parts and own and is_single and are_many(groups, rows, device)
