@@ -85,14 +85,14 @@ MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
 _SOME_ROWS = 48
 
 #: Groups of halves of more rows than so many, of which a warp holds few, are worked on with 48 registers, or 56 if it
-#: holds 4 that begin anywhere: (14643, 6146) bfloat16s take an H100 124 us so and 136 with 48, (6760, 13313) with scale
-#: and bias 155 and 254, (5999, 10001) without 89 and 92. Or with 64 up to so many rows, if each element has its own
-#: scale and bias: (9998, 6001) take 97 us so and 105 with 56.
-_LEAST_ROWS_OF_48, _ROWS_OF_56, _MOST_ROWS_OF_64 = 16, 4, 32
+#: holds 4 that begin anywhere, or 64 if these have scales and biases of their own: (14643, 6146) bfloat16s take an H100
+#: 124 us with 56 and 136 with 48, (5999, 10001) 89 and 92; scaled (32768, 8193) 432 with 64 and 450 with 56, (9998,
+#: 6001) 97 and 105, (6760, 13313) 155 with 56 and 254 with 48.
+_LEAST_ROWS_OF_48, _ROWS_OF_56 = 16, 4
 
 #: The part of its rows that the last warp has at the most where it leaves out the others, of halves that begin at odd
-#: ones: (14644, 4097) bfloat16s take an H100 100 us so and 109 if it does not, with 4 rows to a warp, (9764, 6145) 95
-#: and 97, (3661, 16385) 106 and 115; but (2119, 3445), half of the last warp's rows, 18.0 and 16.4. Floats gain
+#: ones: (14644, 4097) bfloat16s take an H100 104 us so and 109 if it does not, with 4 rows to a warp, (7323, 8193) 102
+#: and 102, without a scale 87 and 88, (3661, 16385) 110 and 119, moments of (20000, 3073) 48 and 53. Floats gain
 #: nothing, (7322, 4097) take 85 either way.
 _LOOKS_FOR = 0.25
 
@@ -211,7 +211,7 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: Dev
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         if of_warp < _ROWS_OF_56 or not is_shifted(groups):
             return THREADS_OF_48
-        return THREADS_OF_64 if groups.has_own_operands and rows <= _MOST_ROWS_OF_64 else THREADS_OF_56
+        return THREADS_OF_64 if groups.has_own_operands else THREADS_OF_56
     are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
