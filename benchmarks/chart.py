@@ -104,12 +104,13 @@ def _x(percent: float) -> float:
 
 
 def main() -> None:
-    """Writes SVG files beside every JSON file of the results."""
+    """Writes SVG files beside every JSON file of the results; of the host's times where these were measured."""
     for path in FOLDER.glob("*.json"):
         results = json.loads(path.read_text(encoding="utf-8"))
         for suffix, cases, title in CHARTS:
             path.with_name(f"{path.stem}{suffix}.svg").write_text(svg(results, cases, title), encoding="utf-8")
-        path.with_name(f"{path.stem}-host.svg").write_text(host_chart.svg(results), encoding="utf-8")
+        if "bare_launch_us" in results:
+            path.with_name(f"{path.stem}-host.svg").write_text(host_chart.svg(results), encoding="utf-8")
 
 
 if __name__ == "__main__":
