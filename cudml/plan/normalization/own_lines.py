@@ -117,21 +117,33 @@ def plan_own_lines_of_any(groups: Groups, spec: Normalization, device: DevicePro
 
 
 def _rows_of_own_warps(groups: Groups) -> range:
-    is_run, name = len(groups.reduced.sizes) == 1, groups.source.dtype.name
-    tables = (_ROWS_OF_RUN if is_run else _ROWS_OF_RUNS).get("float16" if name in _HALVES else name)
-    if tables is None or not all(_is_dense(groups, array) for array in ("input", "output") if groups.has(array)):
+    """Of which a group has a warp for itself."""
+    if not all(_is_dense(groups, array) for array in ("input", "output") if groups.has(array)):
         return range(0)
-    rows = tables.plain if groups.has("output") else tables.summed
-    if groups.has("output") and groups.has_own_operands:
-        rows = tables.scaled
-    if name in _HALVES and is_run and groups.packed("input"):
-        return range(rows.start, _MOST_ROWS_OF_ALIGNED_HALVES + 1)
-    if is_run:
-        return rows
-    are_single = name in _HALVES and groups.grain_of("input") == 1
+    return _rows_of_run(groups) if len(groups.reduced.sizes) == 1 else _rows_of_runs(groups)
+
+
+def _rows_of_run(groups: Groups) -> range:
+    rows = _rows_in(_ROWS_OF_RUN, groups)
+    are_aligned_halves = groups.source.dtype.name in _HALVES and groups.packed("input")
+    return range(rows.start, _MOST_ROWS_OF_ALIGNED_HALVES + 1) if are_aligned_halves else rows
+
+
+def _rows_of_runs(groups: Groups) -> range:
+    rows = _rows_in(_ROWS_OF_RUNS, groups)
+    are_single = groups.source.dtype.name in _HALVES and groups.grain_of("input") == 1
     least = _LEAST_RUNS_OF_SINGLES.get(rows_of(groups), _LEAST_RUN) if are_single else _LEAST_RUN
     first = _LEAST_ROWS_OF_ALIGNED_RUNS if groups.packed("input") else rows.start
     return range(max(first, rows.start), rows.stop) if groups.reduced.sizes[-1] >= least else range(0)
+
+
+def _rows_in(table: dict[str, _Rows], groups: Groups) -> range:
+    """By the type of the elements and what is done with them."""
+    name = groups.source.dtype.name
+    rows = table.get("float16" if name in _HALVES else name, _Rows())
+    if not groups.has("output"):
+        return rows.summed
+    return rows.scaled if groups.has_own_operands else rows.plain
 
 
 def _may_be_bundles(groups: Groups) -> bool:

@@ -118,16 +118,9 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         **groups.constants(spec),
         **packed,
         "EVICTION": groups.eviction,
+        **_moves(groups, bulk),
         "PUBLISHERS": ring.publishers,
-        "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
-        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
         "STORED_ROWS": stored_rows,
-        "IN_PIECES": not bulk and groups.in_long_runs("input"),
-        "GRAIN": groups.grain,
-        "INPUT_GRAIN": groups.grain_of("input"),
-        "OUTPUT_GRAIN": groups.grain_of("output"),
-        "BULK": bulk,
-        "ONE_RUN": groups.is_one_run("input"),
         "GAPS": gaps,
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": ends,
@@ -140,6 +133,20 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
     return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
+
+
+def _moves(groups: Groups, bulk: bool) -> dict[str, int]:
+    """How elements are loaded, in bulk or not, and stored."""
+    return {
+        "OUTPUT_STEP": 0 if groups.packed("output") else groups.step_of_runs("output"),
+        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
+        "IN_PIECES": not bulk and groups.in_long_runs("input"),
+        "GRAIN": groups.grain,
+        "INPUT_GRAIN": groups.grain_of("input"),
+        "OUTPUT_GRAIN": groups.grain_of("output"),
+        "BULK": bulk,
+        "ONE_RUN": groups.is_one_run("input"),
+    }
 
 
 def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:

@@ -115,11 +115,10 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
     operands = _operand_kinds(groups, spec)
     in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
-    output_packed = groups.packed("output") if access.output_turned else groups.packed_columns("output", vector)
     teams = ring.teams(strips.cut, device)
     if access.shifted and teams < (2 if 2 * strips.piece > strips.stages else 1):
         return None  # (65536, 1001) floats take an H100 382 us so, and 353 in two steps
-    constants = {
+    constants: dict[str, str | int | bool] = {
         **groups.constants(spec),
         **operands,
         "NORMALIZER_REGISTERS": _NORMALIZER_REGISTERS if takes_registers else 0,
@@ -131,21 +130,28 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "STEPS": strips.steps,
         "EVEN_ROWS": even_rows(groups, strips.steps),
         "TEAMS_APART": 1 < teams <= strips.cut.across,
-        "COPY_BYTES": access.copy_bytes,
         "BULK": in_bulk > 0,
         "AMONG": among,
+        **_moves(groups, access, vector),
+        "FOLDED_COLUMNS": folded,
+        "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
+    }
+    shared_bytes = strips.stages * strips.stage_bytes
+    return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _moves(groups: Groups, access: Access, vector: int) -> dict[str, int]:
+    """How elements are loaded and stored, so many columns at a time."""
+    return {
+        "COPY_BYTES": access.copy_bytes,
         "SHIFTED": access.shifted,
         "ROW_SHIFT": row_shift(groups, access),
         "INPUT_TURNED": access.input_turned,
         "OUTPUT_TURNED": access.output_turned,
-        "FOLDED_COLUMNS": folded,
-        "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
-        "OUTPUT_PACKED": output_packed,
+        "OUTPUT_PACKED": groups.packed("output") if access.output_turned else groups.packed_columns("output", vector),
         "SCALE_ACROSS": groups.differs_across("scale"),
         "BIAS_ACROSS": groups.differs_across("bias"),
     }
-    shared_bytes = strips.stages * strips.stage_bytes
-    return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
 
 
 def _ring(groups: Groups, access: Access, strips: Strips, loaders: int, device: DeviceProperties) -> Ring:
