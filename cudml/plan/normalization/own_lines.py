@@ -3,7 +3,7 @@ itself that holds as many rows as there are: kernels/normalization_lines.cu.
 
 Statistics cost a warp as much as ten rows, so groups are not shared out to more of them than there is need for; and
 rows that are known to exist as a whole are not looked at. In us on an H100, by warps that share a group and so:
-bfloat16 (50293, 1193) with scale and bias of each element 131 and 91, (116959, 513) 187 and 123, (39037, 1537) 125 and
+bfloat16 (50293, 1193) with scale and bias of each element 131 and 92, (116959, 513) 187 and 123, (39037, 1537) 125 and
 91; float32 (58479, 513) 110 and 84, with gelu 120 and 87; mean and variance of float16 (50293, 1193) 61 and 45.
 """
 
