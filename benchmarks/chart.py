@@ -103,14 +103,19 @@ def _x(percent: float) -> float:
     return round(_LEFT + percent / _MOST * (WIDTH - _LEFT - _RIGHT), 1)
 
 
+def charts(results: dict[str, Any]) -> dict[str, str]:
+    """The texts of all files, by the ends of their names; of the host's times where these were measured."""
+    drawn = {suffix: svg(results, cases, title) for suffix, cases, title in CHARTS}
+    return drawn | ({"-host": host_chart.svg(results)} if "bare_launch_us" in results else {})
+
+
 def main() -> None:
-    """Writes SVG files beside every JSON file of the results; of the host's times where these were measured."""
+    """Writes SVG files beside every JSON file of the results, in place of those of earlier ones."""
     for path in FOLDER.glob("*.json"):
-        results = json.loads(path.read_text(encoding="utf-8"))
-        for suffix, cases, title in CHARTS:
-            path.with_name(f"{path.stem}{suffix}.svg").write_text(svg(results, cases, title), encoding="utf-8")
-        if "bare_launch_us" in results:
-            path.with_name(f"{path.stem}-host.svg").write_text(host_chart.svg(results), encoding="utf-8")
+        for earlier in FOLDER.glob(f"{path.stem}*.svg"):
+            earlier.unlink()
+        for suffix, text in charts(json.loads(path.read_text(encoding="utf-8"))).items():
+            path.with_name(f"{path.stem}{suffix}.svg").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -198,12 +198,17 @@ def test_table_measures_a_case_by_its_roof_and_a_variation_by_its_own_distance()
     assert of_moments.endswith("reading 125.0"), "a roof is no library that is faster"
 
 
-def test_committed_charts_are_those_of_the_committed_results() -> None:
-    results = json.loads((chart.FOLDER / "h200.json").read_text(encoding="utf-8"))
-    for suffix, cases, title in chart.CHARTS:
-        drawn = (chart.FOLDER / f"h200{suffix}.svg").read_text(encoding="utf-8")
-        assert drawn == chart.svg(results, cases, title)
-    assert (chart.FOLDER / "h200-host.svg").read_text(encoding="utf-8") == host_chart.svg(results)
+@pytest.mark.parametrize("path", sorted(chart.FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_committed_charts_are_those_of_the_committed_results(path: Path) -> None:
+    committed = {drawn.name: drawn.read_text(encoding="utf-8") for drawn in chart.FOLDER.glob(f"{path.stem}*.svg")}
+    drawn = chart.charts(json.loads(path.read_text(encoding="utf-8")))
+    assert committed == {f"{path.stem}{suffix}.svg": text for suffix, text in drawn.items()}
+
+
+def test_no_chart_of_the_host_is_drawn_where_it_was_not_measured() -> None:
+    results = {"gpu": "X", "cases": []}
+    assert set(chart.charts(results)) | {"-host"} == set(chart.charts({**results, "bare_launch_us": 3.25}))
+    assert "-host" not in chart.charts(results)
 
 
 def test_host_chart_has_a_bar_for_each_small_call_and_library() -> None:

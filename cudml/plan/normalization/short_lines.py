@@ -62,7 +62,6 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
         "RESIDENT": resident_blocks(groups, device, threads, _WARPS * LANES, of_readers),
         "LINE_LANES": lanes,
-        "STORED_ROWS": 1,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
         "ENDS": ends_of(groups, group_rows * lanes, _WARPS * groups_of_warp),
