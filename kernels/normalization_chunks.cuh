@@ -74,8 +74,9 @@ template <typename T, int COUNT> __device__ int existing_bytes(Index, Beyond) {
     return COUNT * static_cast<int>(sizeof(T));
 }
 template <typename T, int COUNT> __device__ int existing_bytes(Index number, Index end) {
-    const Index left = end - number;  // in 32 bits if those of a group are
-    return (sizeof(Index) == sizeof(int) ? static_cast<int>(left) : up_to(left, COUNT)) * static_cast<int>(sizeof(T));
+    const Index left = end - number;
+    constexpr bool FIT = sizeof(Index) == sizeof(int) && sizeof(T) <= sizeof(Input);  // into 32 bits, as the input's do
+    return (FIT ? static_cast<int>(left) : up_to(left, COUNT)) * static_cast<int>(sizeof(T));
 }
 
 // Elements that do not exist may be anything.

@@ -399,5 +399,16 @@ def test_groups_of_up_to_2_to_the_28_elements_are_right_to_four_roundings(cupy, 
     assert bool((cupy.abs(expected) <= cupy.abs(distance) + 1e-12).all())
 
 
+@pytest.mark.large
+def test_operands_wider_than_the_elements_of_long_groups(cupy):
+    """Of a group of almost 2^30 halves more bytes of floats are left than 32 bits hold."""
+    x = cupy.zeros((2**20 - 8, 1016), np.float16)
+    x[::2] = 2
+    scale = cupy.arange(1016, dtype=np.float32)
+    y = cudml.mean_variance_normalization(x, scale, scale, axes=(0, 1), epsilon=0)
+    assert bool((y[::2] == 2 * scale).all())
+    assert not bool(y[1::2].any())
+
+
 def test_the_list_of_calls_is_complete(cupy):
     assert sorted(calls(cupy)) == sorted(NAMES)
