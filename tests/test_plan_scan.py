@@ -303,3 +303,17 @@ def test_sums_in_more_bytes_than_a_chunk_has_are_stored_in_pieces(dtype, reverse
 def test_few_tiles_are_shared_by_blocks(tiles, parts):
     launch = scan((8192 * tiles,)).launches[0]
     assert (launch.grid, launch.early, launch.cooperative) == (tiles * parts, True, False)
+
+
+@pytest.mark.parametrize("shape", [(2000, 16), (3, 5)])
+def test_how_the_only_line_of_an_axis_lies_does_not_matter(shape):
+    """As in x[..., :1], whose last axis has smaller strides than the one that is summed."""
+    length = shape[-1]
+    only = layout((*shape, 1), "float16", (2 * length, 2, 1))
+    without = layout(shape, "float16", (2 * length, 2))
+    plans = [
+        make_plan(Scan("sum", np.dtype("float16"), 1), {"input": array, "output": layout(array.shape, "float16")})
+        for array in (only, without)
+    ]
+    assert plans[0].source == plans[1].source == "scan_short_lines.cu"
+    assert constants(plans[0]) == constants(plans[1])

@@ -101,7 +101,8 @@ def cut(
         input_axis = collapse(source, range(len(source.shape)))
         output_axis = collapse(output, (0,))
     else:
-        line_axes = outer_to_inner((i for i in range(len(source.shape)) if i != axis), source, output)
+        others = (i for i, size in enumerate(source.shape) if i != axis and size != 1)  # one line has any stride
+        line_axes = outer_to_inner(others, source, output)
         lines, length = math.prod(source.shape[i] for i in line_axes), source.shape[axis]
         input_axis, output_axis = collapse(source, (axis,)), collapse(output, (axis,))
     work = Work(
