@@ -20,6 +20,39 @@ def test_strips_have_fewer_columns_where_many_blocks_share_one():
     assert constants(scan((100_000, 64), 0))["COLUMNS"] == "64"  # contiguous
 
 
+@pytest.mark.parametrize(
+    ("inner", "dtype", "columns"),
+    [
+        (256, "int8", "64"),
+        (200, "int8", "64"),
+        (200, "int16", "64"),
+        (204, "int16", "64"),
+        (200, "float16", "64"),
+        (204, "float16", "32"),
+        (200, "int32", "32"),
+    ],
+)
+def test_strips_of_small_elements_are_wide_all_the_same(inner, dtype, columns):
+    x = layout((1_000_000, inner), dtype)
+    assert constants(make_plan(Scan("sum", x.dtype, 0), {"input": x, "output": x}))["COLUMNS"] == columns
+
+
+@pytest.mark.parametrize(
+    ("inner", "dtype", "expected"),
+    [
+        (1001, "int8", ("1", "4", "8")),
+        (1001, "int16", ("1", "4", "8")),
+        (1001, "int32", ("2", "4", "8")),
+        (1000, "int8", ("1", "4", "8")),
+        (1008, "int8", ("1", "2", "8")),
+    ],
+)
+def test_blocks_take_units_of_small_elements_one_by_one(inner, dtype, expected):
+    x = layout((100_000, inner), dtype)
+    found = constants(make_plan(Scan("sum", x.dtype, 0), {"input": x, "output": x}))
+    assert tuple(found[name] for name in ("UNITS_OF_TICKET", "LOADERS", "SCANNERS")) == expected
+
+
 def test_less_is_on_its_way_where_blocks_of_columns_would_drift_apart():
     every_second = layout((65_536, 2048), "float32", strides=(4096, 2))
     one_by_one = make_plan(Scan("sum", F32, 0), {"input": every_second, "output": layout((65_536, 2048), "float32")})

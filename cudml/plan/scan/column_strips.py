@@ -15,7 +15,9 @@ _PIECE_BYTES = 256
 _MOST_COLUMNS = 64
 
 #: With more blocks to a strip than this, strips have half as many columns: (1048576, 256) float32 then has 17 blocks
-#: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79.
+#: to a strip and not 33, and reaches 90 % of copy speed on an H200, not 79. But of small elements that leaves too few
+#: bytes side by side: (1003818, 200) int8 take an H100 211 us by 64 columns and 349 by 32, (100000, 1004) int16 174 and
+#: 259, (300000, 200) float16 106 and 133; not (301000, 204), 169 and 155.
 _MANY_BLOCKS = 8
 
 #: Columns, at least, for each that a strip shares with the next if they overlap: these are loaded and added up twice.
@@ -77,7 +79,14 @@ def _columns(case: ColumnCase, size: int) -> int:
     if case.work.turned:
         widest = max(widest, LANES)
     columns = min(widest, 1 << (case.inner - 1).bit_length())
-    return columns // 2 if columns > LANES and _blocks_of_strip(case, columns) > _MANY_BLOCKS else columns
+    are_shared = columns > LANES and _blocks_of_strip(case, columns) > _MANY_BLOCKS
+    return columns // 2 if are_shared and not _are_small(case) else columns
+
+
+def _are_small(case: ColumnCase) -> bool:
+    """Whether strips of so few bytes are wide whatever the blocks that share them."""
+    size, are_integers = case.source.dtype.itemsize, case.source.dtype.kind in "biu"
+    return size == 1 or (size == 2 and (are_integers or not case.is_shifted))
 
 
 def _is_widened(case: ColumnCase, size: int) -> bool:
