@@ -305,6 +305,9 @@ def test_last_warps_that_are_nearly_empty_leave_rows_out(shape, dtype, looks):
         (Moments((1,)), (100, 1001), "float32", "1"),
         (Moments((1,)), (3, 1_000_000), "float32", "0"),
         (Moments((1,)), (3, 1_000_001), "float32", "1"),
+        (Moments((1,)), (1, 1_000_001), "float16", "1"),
+        (Moments((1,)), (1, 1_000_000), "float16", "0"),
+        (Normalization((1,)), (1, 20_000_001), "float16", "1"),
     ],
 )
 def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):

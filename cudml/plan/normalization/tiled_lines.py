@@ -13,6 +13,7 @@ from cudml.plan.layout import power_of_two
 from cudml.plan.loads import EVICT_NORMALLY
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import (
+    CUT,
     THREADS_OF_56,
     THREADS_OF_64,
     are_any_runs,
@@ -70,7 +71,7 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, _READERS_OF_HALVES)
     shares["ENDS"] = ends_of(groups, chunks, 1)
     shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
-    shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs
+    shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs or (shares["INPUT_PACKED"] and shares["ENDS"] == CUT)
     groups = groups.in_tiles(chunks * groups.chunk)
     constants = constants_of_lines(groups, spec)
     if shares["ENDS"] and not groups.has("output"):
