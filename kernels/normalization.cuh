@@ -173,6 +173,8 @@ template <int COUNT> __device__ Half half_of_rows(const Sums (&sums)[COUNT]) {
     return sum;
 }
 
+__device__ constexpr int power_of_two_from(int x) { return x <= 1 ? 1 : 2 * power_of_two_from((x + 1) / 2); }
+
 // Of neighbours, as many as a power of two.
 template <typename Item, int COUNT> __device__ Item pairwise_sum(Item (&sums)[COUNT]) {
 #pragma unroll

@@ -24,7 +24,6 @@
 constexpr int BLOCK = WARPS * LANES;
 
 // The rows that are added up pairwise, of which those that a warp does not hold are 0.
-__device__ constexpr int power_of_two_from(int x) { return x <= 1 ? 1 : 2 * power_of_two_from((x + 1) / 2); }
 constexpr int ROWS_IN_TREE = power_of_two_from(ROWS);
 
 static_assert(ROWS % STORED_ROWS == 0, "rows are stored together with others of their warp");

@@ -6,7 +6,7 @@
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
 //     LENGTH          elements of a column that are less than a chunk; 0 otherwise
-//     ACROSS, SPANS   threads beside each other, spans of a column; powers of two
+//     ACROSS, SPANS   threads beside each other, a power of two; spans of a column, a power of two where that is long
 //     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
 //     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
@@ -388,10 +388,12 @@ struct ColumnSums {
         __syncthreads();
     }
 
-    __device__ Sums total(int column) const { return pairwise<PARTS>(0, column); }
+    __device__ Sums total(int column) const { return pairwise<0, power_of_two_from(PARTS)>(column); }
 
-    template <int COUNT> __device__ Sums pairwise(int from, int column) const {
-        if constexpr (COUNT == 1) return part[from][column];
-        else return combine(pairwise<COUNT / 2>(from, column), pairwise<COUNT / 2>(from + COUNT / 2, column));
+    // Of COUNT parts, a power of two; those behind the last are 0.
+    template <int FROM, int COUNT> __device__ Sums pairwise(int column) const {
+        if constexpr (FROM >= PARTS) return Sums{};
+        else if constexpr (COUNT == 1) return part[FROM][column];
+        else return combine(pairwise<FROM, COUNT / 2>(column), pairwise<FROM + COUNT / 2, COUNT / 2>(column));
     }
 };

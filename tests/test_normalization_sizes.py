@@ -257,6 +257,22 @@ def test_panels_of_all_groups_with_other_outputs(xp, dtype, out_dtype):
     assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("columns", [64, 67])
+@pytest.mark.parametrize("length", [70, 150, 300, 518, 700, 1000])
+def test_columns_of_any_length_have_the_bits_of_rows(xp, length, columns, dtype):
+    """Blocks have as many spans of them as there are, which need not be a power of two."""
+    x = random(np.random.default_rng(length), (length, columns), np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1):  # for which they are many
+        check(xp, x, (0,))
+        y = xp.to_numpy(mean_variance_normalization(xp.asarray(x), axes=0))
+        rows = mean_variance_normalization(xp.asarray(x.T.copy()), axes=1)
+        assert_same_bits(y, xp.to_numpy(rows).T.copy())
+        of_columns, of_rows = mean_var(xp.asarray(x), axis=0), mean_var(xp.asarray(x.T.copy()), axis=1)
+        for column, row in zip(of_columns, of_rows, strict=True):
+            assert_same_bits(xp.to_numpy(column), xp.to_numpy(row))
+
+
 def test_columns_of_panels_keep_what_is_not_finite(xp):
     x = random(np.random.default_rng(82), (41, 100, 3), np.dtype(np.float32))
     x[0, 0, 0], x[40, 50, 1] = np.inf, np.nan

@@ -217,8 +217,13 @@ def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
 @pytest.mark.parametrize(
     ("shape", "dtype", "expected"),
     [
-        ((320, 216_611), "float32", {"ACROSS": "32", "SPANS": "16"}),  # rows begin amid sectors
-        ((320, 216_608), "float32", {"VECTOR": "2", "ACROSS": "8", "SPANS": "32"}),
+        ((320, 216_611), "float32", {"ACROSS": "64", "SPANS": "10"}),  # rows begin amid sectors
+        ((150, 216_611), "float32", {"ACROSS": "128", "SPANS": "5"}),
+        ((1000, 15_013), "float32", {"ACROSS": "32", "SPANS": "32"}),
+        ((600, 50_021), "float16", {"ACROSS": "32", "SPANS": "19"}),
+        ((320, 216_608), "float32", {"VECTOR": "2", "ACROSS": "16", "SPANS": "20"}),
+        ((336, 216_608), "float32", {"VECTOR": "2", "ACROSS": "8", "SPANS": "24"}),  # warps have 4 spans of a column
+        ((518, 65_536), "float16", {"VECTOR": "4", "ACROSS": "8", "SPANS": "36"}),
         ((16, 32_768), "float16", {"VECTOR": "2", "ACROSS": "64", "SPANS": "2", "SPAN": "1"}),
         ((16, 2**20), "float16", {"VECTOR": "4", "OPERANDS_EARLY": "1"}),  # much
         ((256, 2**18), "float16", {"VECTOR": "8", "OPERANDS_EARLY": "0"}),
@@ -235,6 +240,24 @@ def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
 def test_threads_have_as_much_of_columns_as_fits_them(shape, dtype, expected):
     found = constants(make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)}))
     assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((200, 149_952), "float16", ("4", "1", "28", "4")),  # vector, span, spans, resident
+        ((600, 49_984), "float16", ("4", "2", "40", "2")),
+        ((200, 149_989), "float16", ("1", "4", "7", "1")),
+        ((300, 100_005), "float16", ("1", "4", "10", "2")),
+        ((600, 24_997), "float32", ("1", "8", "20", "1")),
+        ((300, 49_984), "float32", ("2", "4", "20", "2")),
+    ],
+)
+def test_a_scale_for_each_row_takes_registers(shape, dtype, expected):
+    scale = layout((shape[0], 1), dtype)
+    arrays = {"input": layout(shape, dtype), "scale": scale, "output": layout(shape, dtype)}
+    found = constants(make_plan(Normalization((0,)), arrays))
+    assert tuple(found[name] for name in ("VECTOR", "SPAN", "SPANS", "RESIDENT")) == expected
 
 
 @pytest.mark.parametrize(
@@ -387,7 +410,10 @@ def test_many_halves_in_cut_strips_are_added_up_in_vectors(shape, vector, thread
     ("shape", "axes", "launched", "block"),
     [
         ((1000, 100_000), (0,), 1563, 128),  # a block for each strip
-        ((513, 20_000), (0,), 625, 512),  # which would load for twice the steps
+        ((513, 20_000), (0,), 625, 288),  # which would load for twice the steps
+        ((800, 37_440), (0,), 1170, 416),
+        ((900, 33_280), (0,), 520, 128),
+        ((400, 74_981), (0,), 2344, 224),  # one by one
         ((64, 256, 56, 56), (0, 2), 224, 256),
         ((26, 280, 403, 66), (0, 2), 3179, 128),  # runs that are no whole vectors
     ],

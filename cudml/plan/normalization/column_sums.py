@@ -93,10 +93,10 @@ _WHOLE = {
 }
 
 #: Of small elements whose columns are too long to be loaded at once, but no longer than one block may have: (1000,
-#: 100000) float16s take 76 us so and 88 otherwise, (500, 16384) 8.4 and 9.6, (1000, 16384) uint8 11.2 and 14.0; but
-#: (1500, 12000) float16s, 1.4 strips for each multiprocessor, 19.6 and 19.4, and (513, 20000), of whose steps half
-#: exist, 18.2 and 14.5.
-_AT_ONCE = 512
+#: 100000) float16s take 76 us so and 88 otherwise, (900, 33280) 24.5 and loaded at once 30, (800, 37440) 31.2 and 26;
+#: (1000, 16384) uint8 11.2 and 14.0; but (1500, 12000) float16s, 1.4 strips for each multiprocessor, 19.6 and 19.4, and
+#: (513, 20000), of whose steps half exist, 18.2 and 14.5.
+_AT_ONCE = {1: 512, 2: 832}
 _SHORT = {1: _Tiling(128, 32, 64, 1.4, 1.35, 1.6), 2: _Tiling(128, 128, 64, 1.4, 1.35, 1.6)}
 
 #: Of halves in runs that are whole vectors: (64, 256, 56, 56) over 0, 2 take 44.2 us so and 51.6 in tiles.
@@ -113,7 +113,7 @@ _WORD_BYTES, _RUN_BYTES = 4, 8
 
 def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     """How columns are shared out: whole to a block, or in the tiles that it adds up."""
-    are_long = groups.source.dtype.itemsize < _WORD_BYTES and groups.length > _AT_ONCE
+    are_long = groups.length > _AT_ONCE.get(groups.source.dtype.itemsize, groups.length)
     first, second = (_whole_in_rounds, whole_columns) if are_long else (whole_columns, _whole_in_rounds)
     return first(groups, device) or second(groups, device) or _in_tiles(groups, device)
 

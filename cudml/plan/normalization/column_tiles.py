@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cudml.plan.device import DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
 
 #: What a thread holds of its columns at a time, at the most, and of single columns of halves, but for tiles of one run
 #: that are added up, as registers are too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and
-#: 276 by 64.
+#: 276 by 64. Mean and variance of whole ones, (400, 74981), take 27 us by 64 values and 33 by 32.
 SPAN_BYTES, MOST_VALUES, MOST_SINGLE_HALVES = 128, 64, 32
 
 #: Neighbours of a thread of single bytes, which become doubles, in narrow rows and where they are normalized, or where
@@ -39,15 +39,45 @@ _LEAST_OF_WHOLE = 64
 #: the second take 4 bytes: (200, 262144) take an H100 42.5 us so and 47.4 by 8, (300, 65536) 19.1 and by 16 21.3.
 _SHORT_LENGTH_OF_READERS, _LENGTH_OF_HALVES = 32, 128
 
-#: How wide the strip of a block is, and how narrow it may be so that whole columns fit the block, unless they begin
-#: amid sectors, which neighbours load too then: (320, 216611) floats take an H100 284 us in strips of 128 bytes, and
-#: 395 in strips of 64; (400, 100000) 136 and 128.
+#: How wide the strip of a block is where columns are cut into tiles, and how narrow it may be.
 STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
+
+
+class _WholeStrips(NamedTuple):
+    """Strips of whole columns: how wide they are at the most and at least, threads of a block before they are narrower
+    than the most, and of any block."""
+
+    most_bytes: int
+    least_bytes: int
+    threads: int
+    most_threads: int
+
+
+#: (300, 99968) float16s take an H100 48 us by 320 threads and 50 in strips of 64 bytes; (64, 518, 1024) floats over 1
+#: 95 by 288 threads and in strips of 128 bytes 113.
+_STRIPS = _WholeStrips(128, 64, 320, 512)
+
+#: Rows that are normalized and begin amid sectors, which neighbours load too, had better have wide strips: (200, 74981)
+#: floats take 53 us in strips of 256 bytes and 68 of 128, (150, 200004) float16s 53 and 65, but (150, 200037), one by
+#: one, 74 and 67; mean and variance of (300, 50021) floats 30 and 24.6. So by the bytes of an element and of a thread,
+#: and whether scale and bias take registers: (400, 74981) float16s with a scale for each row take 98 us by 416 threads
+#: and 175 by 832, without one 82 and 73; (1000, 15013) floats 80 by 512 and 125 by 1024, without one 78 and 73.
+_WIDE_STRIPS, _WIDE_STRIPS_OF_HALVES = _WholeStrips(512, 128, 832, 1024), _WholeStrips(256, 64, 832, 1024)
+_BYTES_OF_SINGLE_HALVES = 128
+_LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS = 64, 512
+
+#: Whole columns of halves with a scale or bias for each row, of which threads have fewer steps if there are no more of
+#: them: (200, 149952) take 48 us so and 60 otherwise, (600, 49984) 60 and 52. And doubles one by one, of which they
+#: have more, if there are more: (518, 14501) take 59 us so and 74 otherwise, but (400, 18725) 76 and 54.
+_SHORT_WITH_OPERANDS, _SHORT_OF_DOUBLES = 512, 512
 
 #: Rows of columns that one block alone has, at most: its multiprocessor moves no more than a row in 2 ns. (8000, 2)
 #: floats take an H100 14.1 us so, and 5.3 in tiles; (2048, 8) 4.2 and 4.9.
 MOST_ROWS_ALONE = 2048
-_THREADS, _MOST_THREADS, _LEAST_THREADS = 256, 512, 128
+_THREADS, _LEAST_THREADS = 256, 128
+
+#: Spans of whole columns are a multiple of this part of a power of two, so that a kernel serves several lengths.
+_PART_OF_SPANS = 16
 
 #: Threads across strips of halves for each that has columns, at the most, unless strips would be too narrow: (1677721,
 #: 160) take 0.451 ms so and 0.544 otherwise. Larger elements had better have wide strips: (4067203, 33) floats take
@@ -105,29 +135,72 @@ class Columns(NamedTuple):
 
 def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     """Whole columns of a block, which loads them at once; None where they are too long, or had better be shared."""
-    spans = one_span(groups, _whole_bytes(groups))
+    spans = _span_of_whole(groups)
     span = spans.span
     while span > 1 and groups.length <= span // 2 * groups.chunk:
         span //= 2
-    whole = _whole(groups, spans._replace(span=span))
+    spans, strips = spans._replace(span=span), _strips_of(groups, spans)
+    if _whole(groups, spans, strips).grid(groups) < device.multiprocessors:
+        strips = _STRIPS
+    whole = _whole(groups, spans, strips)
     # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
     are_few = whole.grid(groups) < device.multiprocessors
-    shorter = _whole(groups, spans._replace(span=span // 2)) if are_few and span > 1 else None
+    shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
     chosen = shorter if shorter and shorter.threads <= _THREADS else whole
     alone = chosen.width >= groups.count and groups.length > MOST_ROWS_ALONE
-    return chosen if chosen.threads <= _MOST_THREADS and not alone else None
+    return chosen if chosen.threads <= strips.most_threads and not alone else None
 
 
-def _whole(groups: Groups, spans: Columns) -> Columns:
+def _span_of_whole(groups: Groups) -> Columns:
+    """What a thread holds of whole columns at the most."""
+    spans = one_span(groups, _whole_bytes(groups))
+    if are_short_with_operands(groups):
+        return spans._replace(span=max(1, spans.span // 2))
+    are_doubles = groups.source.dtype.itemsize == 8 and spans.vector == 1 and groups.length > _SHORT_OF_DOUBLES
+    if are_doubles and _strips_of(groups, spans) == _WIDE_STRIPS:
+        return spans._replace(span=2 * spans.span)
+    return spans._replace(span=span_of(SPAN_BYTES, 1, groups.chunk)) if are_read_one_by_one(groups, spans) else spans
+
+
+def are_read_one_by_one(groups: Groups, spans: Columns) -> bool:
+    """Whether mean and variance are those of halves of which a thread has a single column."""
+    return spans.vector == 1 and groups.source.dtype.itemsize == 2 and not groups.has("output")
+
+
+def are_short_with_operands(groups: Groups) -> bool:
+    """Whether whole columns of halves take fewer steps of a thread, which has fewer registers."""
+    is_short = groups.length <= _SHORT_WITH_OPERANDS and groups.source.dtype.itemsize == 2
+    return is_short and groups.has_own_operands and groups.rows_begin_with_sectors("input")
+
+
+def _whole(groups: Groups, spans: Columns, strips: _WholeStrips) -> Columns:
     """Whole columns of a block in such spans, of as many threads as that takes."""
     width = spans.vector * groups.source.dtype.itemsize
-    count = power_of_two(math.ceil(groups.length / spans.steps))
-    most, least = (max(1, nbytes // width) for nbytes in (STRIP_BYTES, _LEAST_STRIP_BYTES))
+    most, least = (max(1, nbytes // width) for nbytes in (strips.most_bytes, strips.least_bytes))
     across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
-    threads = _THREADS if groups.rows_begin_with_sectors("input") else _MOST_THREADS
-    while across > least and across * count > threads:
+    while across > least and across * _spans_of(groups, spans, across) > strips.threads:
         across //= 2
-    return spans._replace(across=max(across, _LEAST_THREADS // count), spans=count)
+    across = max(across, _LEAST_THREADS // power_of_two(math.ceil(groups.length / spans.steps)))
+    return spans._replace(across=across, spans=_spans_of(groups, spans, across))
+
+
+def _strips_of(groups: Groups, spans: Columns) -> _WholeStrips:
+    if groups.rows_begin_with_sectors("input") or not groups.has("output"):
+        return _STRIPS
+    are_halves = groups.source.dtype.itemsize <= 2
+    strips = _WIDE_STRIPS_OF_HALVES if are_halves else _WIDE_STRIPS
+    if are_halves and spans.vector == 1:
+        strips = strips._replace(most_bytes=_BYTES_OF_SINGLE_HALVES)
+    if groups.has_own_operands:
+        return _WholeStrips(strips.most_bytes, _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS, _THREADS_WITH_OPERANDS)
+    return strips
+
+
+def _spans_of(groups: Groups, spans: Columns, across: int) -> int:
+    """That have a whole column, by warps of so many threads across."""
+    count = math.ceil(groups.length / spans.steps)
+    multiple = max(1, LANES // across, power_of_two_within(count) // _PART_OF_SPANS)
+    return math.ceil(count / multiple) * multiple
 
 
 def applied_columns(groups: Groups) -> Columns:

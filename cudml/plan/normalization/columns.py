@@ -13,6 +13,8 @@ from cudml.plan.normalization.column_tiles import (
     NARROW_ROW_BYTES,
     Columns,
     applied_columns,
+    are_read_one_by_one,
+    are_short_with_operands,
     are_whole_halves,
     clusters_of,
     moves_whole_vectors,
@@ -23,10 +25,15 @@ from cudml.plan.normalization.strips import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
-#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they only read, or 128 in
-#: clusters and for the sums of rounds. Mean and variance of (863, 114492) floats take 115 us with 64 registers and 161
-#: with 80, as blocks of 512 threads find room for two.
+#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they only read and hold less,
+#: or 128 in clusters and for the sums of rounds. Mean and variance of (863, 114492) floats take an H100 115 us with 64
+#: registers and 161 with 80, as blocks of 512 threads find room for two.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_READERS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
+
+#: The same where a thread has scale and bias of each of its steps, and columns one by one or few: of halves, and of
+#: others. Two blocks of 320 threads take 87 us for (300, 100005) float16s, one 108; two of 304 98 us for (600, 24997)
+#: floats, one 77.
+_RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512
 
 #: Blocks of clusters for each multiprocessor, at least and at the most, by whether rows are whole vectors. If there are
 #: more, clusters wait until as many blocks have room at once, and strips (normalization_strips.cu) are faster: on an
@@ -113,7 +120,12 @@ def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
 def _resident_threads(groups: Groups, chosen: Columns) -> int:
     if groups.tile or chosen.blocks > 1:
         return _RESIDENT_THREADS_OF_TILES
-    return _RESIDENT_THREADS if groups.has("output") else _RESIDENT_THREADS_OF_READERS
+    if groups.has_own_operands and not groups.rows_begin_with_sectors("input"):
+        are_halves = groups.source.dtype.itemsize == 2
+        return _RESIDENT_WITH_OPERANDS_OF_HALVES if are_halves else _RESIDENT_WITH_OPERANDS
+    hold_more = groups.has("output") and not are_short_with_operands(groups)
+    hold_more |= are_read_one_by_one(groups, chosen) and chosen.rounds == 1
+    return _RESIDENT_THREADS if hold_more else _RESIDENT_THREADS_OF_READERS
 
 
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
