@@ -55,8 +55,8 @@ _WIDENED_STAGES = 2
 #: with all 64; with 4 and 16 strips 93.7 and 94.8. (64, 262144, 16) reaches 94.6 with 8, and 91.5 with 64.
 _BAND, _BAND_UNITS = 512, 4096
 
-#: Gates and the unit of a stage, and what the compiler may add between members.
-_STAGE_EXTRA_BYTES = 128
+#: Gates and the unit of a stage, and what the compiler may add between members; and static shared memory of a block.
+_STAGE_EXTRA_BYTES, _STATIC_BYTES = 128, 256
 
 _LEAST_STAGES, _MOST_STAGES, _MOST_WARPS = 2, 12, 32
 
@@ -200,7 +200,7 @@ def _choose(case: ColumnCase) -> Columns:
 
 def _room(case: ColumnCase, chosen: Columns) -> int:
     """Stages that fit a block."""
-    return (case.device.shared_bytes_per_block - 64) // _stage_bytes(case, chosen)
+    return (case.device.shared_bytes_per_block - _STATIC_BYTES) // _stage_bytes(case, chosen)
 
 
 def _manned(case: ColumnCase, strip: Strip, vector: int, span: int, chunks: int) -> Columns:
