@@ -14,6 +14,7 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
     await_launch_ahead();
     constexpr int MOST_TILES = 8;
     static_assert(CLUSTER <= MOST_TILES && COLUMNS <= BLOCK, "a thread for each column");
+    static_assert(SPANS == power_of_two_from(SPANS), "tiles of powers of two");
     __shared__ ColumnSums column_sums;
     __shared__ Sums tile_sums[COLUMNS];
     __shared__ Input first_of[COLUMNS];

@@ -6,7 +6,7 @@
 //     VECTOR          columns of a thread
 //     SPAN            chunks of a span, a power of two
 //     LENGTH          elements of a column that are less than a chunk; 0 otherwise
-//     ACROSS, SPANS   threads beside each other, a power of two; spans of a column, a power of two where that is long
+//     ACROSS, SPANS   threads beside each other, a power of two; spans of a column, one too unless columns are whole
 //     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
 //     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned

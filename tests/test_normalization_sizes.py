@@ -258,8 +258,8 @@ def test_panels_of_all_groups_with_other_outputs(xp, dtype, out_dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
-@pytest.mark.parametrize("columns", [64, 67])
-@pytest.mark.parametrize("length", [70, 150, 300, 518, 700, 1000])
+@pytest.mark.parametrize("columns", [64, 67, 68])
+@pytest.mark.parametrize("length", [70, 150, 300, 400, 518, 700, 1000])
 def test_columns_of_any_length_have_the_bits_of_rows(xp, length, columns, dtype):
     """Blocks have as many spans of them as there are, which need not be a power of two."""
     x = random(np.random.default_rng(length), (length, columns), np.dtype(dtype))

@@ -9,7 +9,7 @@ import pytest
 from plans import F32, H100, constants, kernels, layout
 
 from cudml.plan import make_plan
-from cudml.plan.device import H200
+from cudml.plan.device import H200, LANES
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.spec import Moments, Normalization
 
@@ -240,6 +240,24 @@ def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
 def test_threads_have_as_much_of_columns_as_fits_them(shape, dtype, expected):
     found = constants(make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)}))
     assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("columns", [65_536, 65_537, 65_540, 65_544])
+def test_sums_of_whole_columns_fit_static_shared_memory(columns, dtype):
+    for length in range(2, 1100, 7):
+        x, output = layout((length, columns), dtype), layout((length, columns), "float16" if dtype == "int8" else dtype)
+        plan = make_plan(Normalization((0,)), {"input": x, "output": output})
+        if plan.source != "normalization_columns.cu":
+            continue
+        across, spans, vector = (int(constants(plan)[name]) for name in ("ACROSS", "SPANS", "VECTOR"))
+        if kernels(plan) != ["normalize_columns"]:  # tiles are added up pairwise
+            assert spans & (spans - 1) == 0
+            continue
+        together = max(1, LANES // across)  # spans of a warp
+        assert plan.launches[0].block == across * spans <= 1024
+        assert across * spans % LANES == spans % together == 0
+        assert spans // together * across * vector * 16 <= 40_000
 
 
 @pytest.mark.parametrize(

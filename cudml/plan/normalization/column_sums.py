@@ -113,7 +113,7 @@ _WORD_BYTES, _RUN_BYTES = 4, 8
 
 def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     """How columns are shared out: whole to a block, or in the tiles that it adds up."""
-    are_long = groups.length > _AT_ONCE.get(groups.source.dtype.itemsize, groups.length)
+    are_long = groups.length > _AT_ONCE.get(groups.source.dtype.itemsize, math.inf)
     first, second = (_whole_in_rounds, whole_columns) if are_long else (whole_columns, _whole_in_rounds)
     return first(groups, device) or second(groups, device) or _in_tiles(groups, device)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.steps import SUMS_BYTES
 
 #: What a thread holds of its columns at a time, at the most, and of single columns of halves, but for tiles of one run
 #: that are added up, as registers are too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and
@@ -44,12 +45,12 @@ STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
 
 
 class _WholeStrips(NamedTuple):
-    """Strips of whole columns: how wide they are at the most and at least, threads of a block before they are narrower
-    than the most, and of any block."""
+    """Strips of whole columns."""
 
     most_bytes: int
     least_bytes: int
-    threads: int
+    wanted_threads: int
+    """Of a block, at the most, unless its strip would be too narrow."""
     most_threads: int
 
 
@@ -62,14 +63,20 @@ _STRIPS = _WholeStrips(128, 64, 320, 512)
 #: one, 74 and 67; mean and variance of (300, 50021) floats 30 and 24.6. So by the bytes of an element and of a thread,
 #: and whether scale and bias take registers: (400, 74981) float16s with a scale for each row take 98 us by 416 threads
 #: and 175 by 832, without one 82 and 73; (1000, 15013) floats 80 by 512 and 125 by 1024, without one 78 and 73.
+#: Longer columns than (1000, 15013) were not measured.
 _WIDE_STRIPS, _WIDE_STRIPS_OF_HALVES = _WholeStrips(512, 128, 832, 1024), _WholeStrips(256, 64, 832, 1024)
+_MOST_WIDE_ROWS = 1024
 _BYTES_OF_SINGLE_HALVES = 128
 _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS = 64, 512
 
 #: Whole columns of halves with a scale or bias for each row, of which threads have fewer steps if there are no more of
-#: them: (200, 149952) take 48 us so and 60 otherwise, (600, 49984) 60 and 52. And doubles one by one, of which they
-#: have more, if there are more: (518, 14501) take 59 us so and 74 otherwise, but (400, 18725) 76 and 54.
-_SHORT_WITH_OPERANDS, _SHORT_OF_DOUBLES = 512, 512
+#: them, in one run and in several: (200, 149952) take 48 us so and 60 otherwise, (600, 49984) 60 and 52, (20, 20,
+#: 74944) over 0, 1 52 and 74, (8, 64, 58560) 111 and 71. And doubles one by one, of which they have more, if there are
+#: so many: (518, 14501) take 59 us so and 74 otherwise, but (700, 10725) 69 and 64.
+_SHORT_WITH_OPERANDS, _SHORT_IN_RUNS_WITH_OPERANDS, _LONG_SPANS_OF_DOUBLES = 512, 448, range(513, 641)
+
+#: Static shared memory of a block at the most, for the sums of its warps.
+_SUMS_BYTES_OF_BLOCK = 40_000
 
 #: Rows of columns that one block alone has, at most: its multiprocessor moves no more than a row in 2 ns. (8000, 2)
 #: floats take an H100 14.1 us so, and 5.3 in tiles; (2048, 8) 4.2 and 4.9.
@@ -142,24 +149,30 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     spans, strips = spans._replace(span=span), _strips_of(groups, spans)
     if _whole(groups, spans, strips).grid(groups) < device.multiprocessors:
         strips = _STRIPS
+    if _have_long_spans(groups, spans, strips):
+        spans = spans._replace(span=2 * span)
     whole = _whole(groups, spans, strips)
     # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
     are_few = whole.grid(groups) < device.multiprocessors
     shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
     chosen = shorter if shorter and shorter.threads <= _THREADS else whole
-    alone = chosen.width >= groups.count and groups.length > MOST_ROWS_ALONE
-    return chosen if chosen.threads <= strips.most_threads and not alone else None
+    is_alone = chosen.width >= groups.count and groups.length > MOST_ROWS_ALONE
+    is_long = is_alone or (strips != _STRIPS and groups.length > _MOST_WIDE_ROWS)
+    return chosen if chosen.threads <= strips.most_threads and not is_long else None
 
 
 def _span_of_whole(groups: Groups) -> Columns:
     """What a thread holds of whole columns at the most."""
     spans = one_span(groups, _whole_bytes(groups))
-    if are_short_with_operands(groups):
+    if are_short_with_operands(groups, spans):
         return spans._replace(span=max(1, spans.span // 2))
-    are_doubles = groups.source.dtype.itemsize == 8 and spans.vector == 1 and groups.length > _SHORT_OF_DOUBLES
-    if are_doubles and _strips_of(groups, spans) == _WIDE_STRIPS:
-        return spans._replace(span=2 * spans.span)
     return spans._replace(span=span_of(SPAN_BYTES, 1, groups.chunk)) if are_read_one_by_one(groups, spans) else spans
+
+
+def _have_long_spans(groups: Groups, spans: Columns, strips: _WholeStrips) -> bool:
+    """Whether a thread has more than one_span() of doubles one by one."""
+    are_doubles = groups.source.dtype.itemsize == 8 and spans.vector == 1
+    return are_doubles and strips == _WIDE_STRIPS and groups.length in _LONG_SPANS_OF_DOUBLES
 
 
 def are_read_one_by_one(groups: Groups, spans: Columns) -> bool:
@@ -167,10 +180,12 @@ def are_read_one_by_one(groups: Groups, spans: Columns) -> bool:
     return spans.vector == 1 and groups.source.dtype.itemsize == 2 and not groups.has("output")
 
 
-def are_short_with_operands(groups: Groups) -> bool:
-    """Whether whole columns of halves take fewer steps of a thread, which has fewer registers."""
-    is_short = groups.length <= _SHORT_WITH_OPERANDS and groups.source.dtype.itemsize == 2
-    return is_short and groups.has_own_operands and groups.rows_begin_with_sectors("input")
+def are_short_with_operands(groups: Groups, spans: Columns) -> bool:
+    """Whether whole columns of halves, some to a thread, take fewer steps of it and fewer registers."""
+    most = _SHORT_WITH_OPERANDS if len(groups.reduced.sizes) == 1 else _SHORT_IN_RUNS_WITH_OPERANDS
+    are_some_halves = groups.source.dtype.itemsize == 2 and spans.vector > 1
+    is_slow = groups.has_operands_down and groups.rows_begin_with_sectors("input")
+    return are_some_halves and is_slow and groups.length <= most
 
 
 def _whole(groups: Groups, spans: Columns, strips: _WholeStrips) -> Columns:
@@ -178,20 +193,28 @@ def _whole(groups: Groups, spans: Columns, strips: _WholeStrips) -> Columns:
     width = spans.vector * groups.source.dtype.itemsize
     most, least = (max(1, nbytes // width) for nbytes in (strips.most_bytes, strips.least_bytes))
     across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
-    while across > least and across * _spans_of(groups, spans, across) > strips.threads:
+    while across > least and across * _spans_of(groups, spans, across) > strips.wanted_threads:
         across //= 2
     across = max(across, _LEAST_THREADS // power_of_two(math.ceil(groups.length / spans.steps)))
+    while across > 1 and _sums_bytes(groups, spans, across) > _SUMS_BYTES_OF_BLOCK:
+        across //= 2
     return spans._replace(across=across, spans=_spans_of(groups, spans, across))
 
 
+def _sums_bytes(groups: Groups, spans: Columns, across: int) -> int:
+    """Of the sums that the warps of a block have: kernels/normalization_spans.cuh, ColumnSums."""
+    parts = _spans_of(groups, spans, across) // max(1, LANES // across)
+    return parts * across * spans.vector * SUMS_BYTES
+
+
 def _strips_of(groups: Groups, spans: Columns) -> _WholeStrips:
-    if groups.rows_begin_with_sectors("input") or not groups.has("output"):
+    if groups.rows_begin_with_sectors("input") or not (groups.has("output") and groups.are_floats):
         return _STRIPS
-    are_halves = groups.source.dtype.itemsize <= 2
+    are_halves = groups.source.dtype.itemsize == 2
     strips = _WIDE_STRIPS_OF_HALVES if are_halves else _WIDE_STRIPS
     if are_halves and spans.vector == 1:
         strips = strips._replace(most_bytes=_BYTES_OF_SINGLE_HALVES)
-    if groups.has_own_operands:
+    if groups.has_operands_down:
         return _WholeStrips(strips.most_bytes, _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS, _THREADS_WITH_OPERANDS)
     return strips
 
@@ -279,7 +302,7 @@ def _whole_bytes(groups: Groups) -> int:
 
 
 def are_whole_halves(groups: Groups) -> bool:
-    """Whether these are many halves in columns that fill all spans of a block, with an output."""
+    """Whether these are many halves in columns of a power of two of rows, which fill all spans, with an output."""
     is_much = groups.source.dtype.itemsize == 2 and groups.source.size * 2 > _MOST_OF_SHORT
     fills = groups.length >= _LEAST_OF_WHOLE and groups.length == power_of_two(groups.length)
     return is_much and fills and groups.has("output")

@@ -25,10 +25,10 @@ from cudml.plan.normalization.strips import plan_strips
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 
-#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they only read and hold less,
-#: or 128 in clusters and for the sums of rounds. Mean and variance of (863, 114492) floats take an H100 115 us with 64
-#: registers and 161 with 80, as blocks of 512 threads find room for two.
-_RESIDENT_THREADS, _RESIDENT_THREADS_OF_READERS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
+#: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they hold less, or 128 in
+#: clusters, for the sums of rounds, and for bytes that are normalized. Mean and variance of (863, 114492) floats take
+#: an H100 115 us with 64 registers and 161 with 80, as blocks of 512 threads find room for two.
+_RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
 #: The same where a thread has scale and bias of each of its steps, and columns one by one or few: of halves, and of
 #: others. Two blocks of 320 threads take 87 us for (300, 100005) float16s, one 108; two of 304 98 us for (600, 24997)
@@ -114,18 +114,17 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
 def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
     """Whether a thread that has whole columns loads scale and bias before their sums are there: those of columns."""
     is_whole = groups.has("output") and not groups.tile and chosen.rounds == 1
-    return is_whole and not groups.has_own_operands and not are_whole_halves(groups)
+    return is_whole and not groups.has_operands_down and not are_whole_halves(groups)
 
 
 def _resident_threads(groups: Groups, chosen: Columns) -> int:
-    if groups.tile or chosen.blocks > 1:
+    if groups.tile or chosen.blocks > 1 or (groups.source.dtype.itemsize == 1 and groups.has("output")):
         return _RESIDENT_THREADS_OF_TILES
-    if groups.has_own_operands and not groups.rows_begin_with_sectors("input"):
-        are_halves = groups.source.dtype.itemsize == 2
+    if groups.has_operands_down and not groups.rows_begin_with_sectors("input"):
+        are_halves = groups.are_floats and groups.source.dtype.itemsize == 2
         return _RESIDENT_WITH_OPERANDS_OF_HALVES if are_halves else _RESIDENT_WITH_OPERANDS
-    hold_more = groups.has("output") and not are_short_with_operands(groups)
-    hold_more |= are_read_one_by_one(groups, chosen) and chosen.rounds == 1
-    return _RESIDENT_THREADS if hold_more else _RESIDENT_THREADS_OF_READERS
+    hold_more = groups.has("output") and not are_short_with_operands(groups, chosen)
+    return _RESIDENT_THREADS if hold_more or are_read_one_by_one(groups, chosen) else _RESIDENT_THREADS_OF_LESS
 
 
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:

@@ -302,6 +302,12 @@ class Groups:
         return any(self.reduced.strides[name][-1] != 0 for name in operands)
 
     @property
+    def has_operands_down(self) -> bool:
+        """Whether scale or bias differs between elements of a group, along any axis."""
+        operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
+        return any(stride != 0 for name in operands for stride in self.reduced.strides[name])
+
+    @property
     def has_operands_of_runs(self) -> bool:
         """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
         return any(self._kind_of(name) == OF_RUNS for name in ("scale", "bias"))

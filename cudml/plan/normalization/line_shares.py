@@ -41,9 +41,6 @@ _MOST_WARPS = 16
 #: two of 4 are stored together; but (4, 128, 71, 71) over 0, 2, 3, of which a warp has 8, 27 us and 31 by 4.
 _MOST_STORED_ROWS, _STORED_OF_MORE_ROWS = 4, 2
 
-#: What ends_of() returns where a chunk may exist in part.
-CUT = 2
-
 #: Static shared memory of a block at the most, less what sums take.
 _STATIC_BYTES = 40_000
 
@@ -105,7 +102,7 @@ def most_warps_of(groups: Groups) -> int:
 def ends_of(groups: Groups, chunks: int, groups_of_block: int) -> int:
     """kernels/normalization_chunks.cuh: ENDS, where so many chunks of a group or tile, and groups, are worked on."""
     if groups.length % groups.chunk or groups.length == 0:
-        return CUT
+        return 2
     whole = groups.length % (chunks * groups.chunk) == 0
     return 0 if whole and groups.count % groups_of_block == 0 else 1
 
