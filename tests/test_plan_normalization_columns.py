@@ -269,6 +269,7 @@ def test_sums_of_whole_columns_fit_static_shared_memory(columns, dtype):
         ((300, 100_005), "float16", ("1", "4", "10", "2")),
         ((600, 24_997), "float32", ("1", "8", "20", "1")),
         ((300, 49_984), "float32", ("2", "4", "20", "2")),
+        ((256, 65_536), "float16", ("8", "1", "32", "3")),  # which fill all spans
     ],
 )
 def test_a_scale_for_each_row_takes_registers(shape, dtype, expected):

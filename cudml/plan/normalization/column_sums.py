@@ -10,7 +10,6 @@ from typing import NamedTuple
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, power_of_two
 from cudml.plan.normalization.column_tiles import (
-    MOST_ROWS_ALONE,
     MOST_SINGLE_HALVES,
     MOST_VALUES,
     SPAN_BYTES,
@@ -22,9 +21,9 @@ from cudml.plan.normalization.column_tiles import (
     one_span,
     span_of,
     vector_of,
-    whole_columns,
 )
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.whole_columns import MOST_ROWS_ALONE, whole_columns
 
 
 class _Tiling(NamedTuple):

@@ -13,15 +13,13 @@ from cudml.plan.normalization.column_tiles import (
     NARROW_ROW_BYTES,
     Columns,
     applied_columns,
-    are_read_one_by_one,
-    are_short_with_operands,
-    are_whole_halves,
     clusters_of,
     moves_whole_vectors,
 )
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import apply_step, array_arguments, parameters, sum_step
 from cudml.plan.normalization.strips import plan_strips
+from cudml.plan.normalization.whole_columns import are_read_one_by_one, are_short_with_operands, are_whole_halves
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
 

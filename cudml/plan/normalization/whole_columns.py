@@ -1,0 +1,185 @@
+"""How normalizations of columns share them out to blocks that have whole ones, and load them at once."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within
+from cudml.plan.normalization.column_tiles import SPAN_BYTES, Columns, one_span, span_of
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.steps import SUMS_BYTES
+
+#: Neighbours of a thread, in bytes, where a block has whole columns. Their moments cost as much as the sums of some
+#: steps, so more threads are better; the fewer the steps and the smaller the input, the more. (128, 16384) float16s
+#: take an H100 6.5 us by 8 bytes and 6.9 by 16, (16, 32768) 2.9 by 4 bytes and 3.9 by 16, but (12, 2097152) 46.5 by 4
+#: and 42.7 by 8. Single elements are all moments: (1, 4194304) floats take 22 us by 16 bytes and 26 by 8.
+_WHOLE_BYTES, _SHORT_BYTES, _SHORT_LENGTH, _MOST_OF_SHORT, _MOST_OF_SINGLE = 8, 4, 16, 1 << 24, 1 << 19
+
+#: Nor do many halves whose columns fill all spans gain: (64, 256, 128, 128) bfloat16s over 1 take 382 us by 8 bytes and
+#: 368 by 16, if scale and bias are loaded last.
+_LEAST_OF_WHOLE = 64
+
+#: And for mean and variance alone: those of (4, 2621440) floats over 0 take an H200 17.5 us by 4 bytes, and 31.8 by
+#: 16, of (24, 873808) halves 13.5 and 18.5, but of (33, 317744) floats 15.3 and 14.3. Halves of more steps than
+#: the second take 4 bytes: (200, 262144) take an H100 42.5 us so and 47.4 by 8, (300, 65536) 19.1 and by 16 21.3.
+_SHORT_LENGTH_OF_READERS, _LENGTH_OF_HALVES = 32, 128
+
+#: Those of single bytes, which become doubles, and of few steps: mean and variance of (512, 400000) uint8 take an H100
+#: 83 us by 4, 97 by 2 and 637 by 16, of (20, 8000000) 134 by 2 and 153 by 4.
+_BYTES_OF_BYTES, _SHORT_BYTES_OF_BYTES = 4, 2
+
+#: Rows of columns that one block alone has, at most: its multiprocessor moves no more than a row in 2 ns. (8000, 2)
+#: floats take an H100 14.1 us so, and 5.3 in tiles; (2048, 8) 4.2 and 4.9.
+MOST_ROWS_ALONE = 2048
+_THREADS, _LEAST_THREADS = 256, 128
+
+#: Spans of whole columns are a multiple of this part of a power of two, so that a kernel serves several lengths.
+_PART_OF_SPANS = 16
+
+
+class _WholeStrips(NamedTuple):
+    """Strips of whole columns."""
+
+    most_bytes: int
+    least_bytes: int
+    wanted_threads: int
+    """Of a block, at the most, unless its strip would be too narrow."""
+    most_threads: int
+
+
+#: (300, 99968) float16s take an H100 48 us by 320 threads and 50 in strips of 64 bytes; (64, 518, 1024) floats over 1
+#: 95 by 288 threads and in strips of 128 bytes 113.
+_STRIPS = _WholeStrips(128, 64, 320, 512)
+
+#: Rows that are normalized and begin amid sectors, which neighbours load too, had better have wide strips: (200, 74981)
+#: floats take 53 us in strips of 256 bytes and 68 of 128, (150, 200004) float16s 53 and 65, but (150, 200037), one by
+#: one, 74 and 67; mean and variance of (300, 50021) floats 30 and 24.6. So by the bytes of an element and of a thread,
+#: and whether scale and bias take registers: (400, 74981) float16s with a scale for each row take 98 us by 416 threads
+#: and 175 by 832, without one 82 and 73; (1000, 15013) floats 80 by 512 and 125 by 1024, without one 78 and 73.
+#: Longer columns than (1000, 15013) were not measured.
+_WIDE_STRIPS, _WIDE_STRIPS_OF_HALVES = _WholeStrips(512, 128, 832, 1024), _WholeStrips(256, 64, 832, 1024)
+_MOST_WIDE_ROWS = 1024
+_BYTES_OF_SINGLE_HALVES = 128
+_LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS = 64, 512
+
+#: Whole columns of halves with a scale or bias for each row, of which threads have fewer steps if there are no more of
+#: them, in one run and in several: (200, 149952) take 48 us so and 60 otherwise, (600, 49984) 60 and 52, (20, 20,
+#: 74944) over 0, 1 52 and 74, (8, 64, 58560) 111 and 71. Those that fill all spans have 8 steps of 16 bytes anyway, and
+#: take more registers: (64, 256, 128, 128) over 1 595 us so, and 370 otherwise. And doubles one by one, of which they
+#: have more, if there are so many: (518, 14501) take 59 us so and 74 otherwise, but (700, 10725) 69 and 64.
+_SHORT_WITH_OPERANDS, _SHORT_IN_RUNS_WITH_OPERANDS, _LONG_SPANS_OF_DOUBLES = 512, 448, range(513, 641)
+
+#: Static shared memory of a block at the most, for the sums of its warps.
+_SUMS_BYTES_OF_BLOCK = 40_000
+
+
+def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Whole columns of a block, which loads them at once; None where they are too long, or had better be shared."""
+    spans = _span_of_whole(groups)
+    span = spans.span
+    while span > 1 and groups.length <= span // 2 * groups.chunk:
+        span //= 2
+    spans, strips = spans._replace(span=span), _strips_of(groups, spans)
+    if _whole(groups, spans, strips).grid(groups) < device.multiprocessors:
+        strips = _STRIPS
+    if _have_long_spans(groups, spans, strips):
+        spans = spans._replace(span=2 * span)
+    whole = _whole(groups, spans, strips)
+    # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
+    are_few = whole.grid(groups) < device.multiprocessors
+    shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
+    chosen = shorter if shorter and shorter.threads <= _THREADS else whole
+    is_alone = chosen.width >= groups.count and groups.length > MOST_ROWS_ALONE
+    is_long = is_alone or (strips != _STRIPS and groups.length > _MOST_WIDE_ROWS)
+    return chosen if chosen.threads <= strips.most_threads and not is_long else None
+
+
+def _span_of_whole(groups: Groups) -> Columns:
+    """What a thread holds of whole columns at the most."""
+    spans = one_span(groups, _whole_bytes(groups))
+    if are_short_with_operands(groups, spans):
+        return spans._replace(span=max(1, spans.span // 2))
+    return spans._replace(span=span_of(SPAN_BYTES, 1, groups.chunk)) if are_read_one_by_one(groups, spans) else spans
+
+
+def _have_long_spans(groups: Groups, spans: Columns, strips: _WholeStrips) -> bool:
+    """Whether a thread has more than one_span() of doubles one by one."""
+    are_doubles = groups.source.dtype.itemsize == 8 and spans.vector == 1
+    return are_doubles and strips == _WIDE_STRIPS and groups.length in _LONG_SPANS_OF_DOUBLES
+
+
+def are_read_one_by_one(groups: Groups, spans: Columns) -> bool:
+    """Whether mean and variance are those of halves of which a thread has a single column."""
+    return spans.vector == 1 and groups.source.dtype.itemsize == 2 and not groups.has("output")
+
+
+def are_short_with_operands(groups: Groups, spans: Columns) -> bool:
+    """Whether whole columns of halves, some to a thread, take fewer steps of it and fewer registers."""
+    most = _SHORT_WITH_OPERANDS if len(groups.reduced.sizes) == 1 else _SHORT_IN_RUNS_WITH_OPERANDS
+    are_some_halves = groups.source.dtype.itemsize == 2 and spans.vector > 1 and not are_whole_halves(groups)
+    is_slow = groups.has_operands_down and groups.rows_begin_with_sectors("input")
+    return are_some_halves and is_slow and groups.length <= most
+
+
+def _whole(groups: Groups, spans: Columns, strips: _WholeStrips) -> Columns:
+    """Whole columns of a block in such spans, of as many threads as that takes."""
+    width = spans.vector * groups.source.dtype.itemsize
+    most, least = (max(1, nbytes // width) for nbytes in (strips.most_bytes, strips.least_bytes))
+    across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
+    while across > least and across * _spans_of(groups, spans, across) > strips.wanted_threads:
+        across //= 2
+    across = max(across, _LEAST_THREADS // power_of_two(math.ceil(groups.length / spans.steps)))
+    while across > 1 and _sums_bytes(groups, spans, across) > _SUMS_BYTES_OF_BLOCK:
+        across //= 2
+    return spans._replace(across=across, spans=_spans_of(groups, spans, across))
+
+
+def _sums_bytes(groups: Groups, spans: Columns, across: int) -> int:
+    """Of the sums that the warps of a block have: kernels/normalization_spans.cuh, ColumnSums."""
+    parts = _spans_of(groups, spans, across) // max(1, LANES // across)
+    return parts * across * spans.vector * SUMS_BYTES
+
+
+def _strips_of(groups: Groups, spans: Columns) -> _WholeStrips:
+    if groups.rows_begin_with_sectors("input") or not (groups.has("output") and groups.are_floats):
+        return _STRIPS
+    are_halves = groups.source.dtype.itemsize == 2
+    strips = _WIDE_STRIPS_OF_HALVES if are_halves else _WIDE_STRIPS
+    if are_halves and spans.vector == 1:
+        strips = strips._replace(most_bytes=_BYTES_OF_SINGLE_HALVES)
+    if groups.has_operands_down:
+        return _WholeStrips(strips.most_bytes, _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS, _THREADS_WITH_OPERANDS)
+    return strips
+
+
+def _spans_of(groups: Groups, spans: Columns, across: int) -> int:
+    """That have a whole column, by warps of so many threads across."""
+    count = math.ceil(groups.length / spans.steps)
+    multiple = max(1, LANES // across, power_of_two_within(count) // _PART_OF_SPANS)
+    return math.ceil(count / multiple) * multiple
+
+
+def _whole_bytes(groups: Groups) -> int:
+    """Of the neighbouring columns of a thread, where a block has whole ones."""
+    nbytes, size = groups.source.size * groups.source.dtype.itemsize, groups.source.dtype.itemsize
+    if not groups.has("output") and size == 1:
+        return _SHORT_BYTES_OF_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else _BYTES_OF_BYTES
+    if not groups.has("output"):
+        of_halves = _WHOLE_BYTES if groups.length <= _LENGTH_OF_HALVES else _SHORT_BYTES
+        usual = of_halves if size == 2 else VECTOR_BYTES
+        return _SHORT_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else usual
+    if are_whole_halves(groups):
+        return VECTOR_BYTES
+    is_single = groups.length == 1
+    if groups.length <= _SHORT_LENGTH and nbytes <= (_MOST_OF_SINGLE if is_single else _MOST_OF_SHORT):
+        return _SHORT_BYTES
+    return VECTOR_BYTES if is_single else _WHOLE_BYTES
+
+
+def are_whole_halves(groups: Groups) -> bool:
+    """Whether these are many halves in columns of a power of two of rows, which fill all spans, with an output."""
+    is_much = groups.source.dtype.itemsize == 2 and groups.source.size * 2 > _MOST_OF_SHORT
+    fills = groups.length >= _LEAST_OF_WHOLE and groups.length == power_of_two(groups.length)
+    return is_much and fills and groups.has("output")
