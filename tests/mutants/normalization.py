@@ -340,6 +340,8 @@ MUTANTS = [
            "row_aggregates<VECTOR, TOGETHER, ACROSS{+ / 2+}>(sums)"),
     Mutant("last element of a column left out", "normalization_spans.cuh", "moments of short columns of halves", ALL,
            "sum_of<OF_CHUNK{+ - 1+}>(chunk, shift.value)"),
+    Mutant("parts behind the last taken for the first", "normalization_spans.cuh", "columns of a block", ALL,
+           "if constexpr (FROM >= PARTS) return [-Sums{}-]{+part[0][column]+};"),
     Mutant("one step too many", "normalization_spans.cuh", "columns of a block", ALL,
            "offsets(ALL || k <{+=+} place.count ? place.begin + k : other)"),
     Mutant("bias of the first column for all", "normalization_spans.cuh", "batch norm in columns", ALL,

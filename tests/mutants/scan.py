@@ -89,7 +89,7 @@ MUTANTS = [
            "exists = line <{+=+} g.lines"),
     Mutant("spans of a column read at once", "scan_short_columns.cu", "columns", NOT_IN_ORDER,
            "values.total(v);\n    [-__syncthreads();-]"),
-    Mutant("spans used before they are added up", "scan_short_columns.cu", "columns of spans", NOT_IN_ORDER,
+    Mutant("spans used before they are added up", "scan_short_columns.cu", "columns", NOT_IN_ORDER,
            "add_up<SPANS>(part, 0, column);\n    [-__syncthreads();-]"),
     # scan_short_lines.cu
     Mutant("one short line too many", "scan_short_lines.cu", "lines of three", ALL,
