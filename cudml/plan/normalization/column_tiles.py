@@ -25,7 +25,6 @@ _BYTES_OF_NARROW, _MOST_NARROW_BYTES = 2, 32
 #: How wide the strip of a block is where columns are cut into tiles, and how narrow it may be.
 STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
 
-
 #: Threads across strips of halves for each that has columns, at the most, unless strips would be too narrow: (1677721,
 #: 160) take 0.451 ms so and 0.544 otherwise. Larger elements had better have wide strips: (4067203, 33) floats take
 #: 0.558 ms in strips of 64 threads, half of which are idle, and 0.690 in strips of 16.

@@ -28,7 +28,7 @@ from cudml.plan.spec import Normalization
 #: an H100 115 us with 64 registers and 161 with 80, as blocks of 512 threads find room for two.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
-#: The same where a thread has scale and bias of each of its steps, and columns one by one or few: of halves, and of
+#: The same where a thread has scale and bias of each of its steps, and rows begin amid sectors: of halves, and of
 #: others. Two blocks of 320 threads take 87 us for (300, 100005) float16s, one 108; two of 304 98 us for (600, 24997)
 #: floats, one 77.
 _RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512

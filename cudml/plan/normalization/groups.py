@@ -298,14 +298,18 @@ class Groups:
     @property
     def has_own_operands(self) -> bool:
         """Whether scale or bias differs between neighbours along the innermost axis of a group."""
-        operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
-        return any(self.reduced.strides[name][-1] != 0 for name in operands)
+        return any(strides[-1] != 0 for strides in self._strides_of_operands)
 
     @property
     def has_operands_down(self) -> bool:
         """Whether scale or bias differs between elements of a group, along any axis."""
+        return any(map(any, self._strides_of_operands))
+
+    @property
+    def _strides_of_operands(self) -> list[tuple[int, ...]]:
+        """Inside a group, of those of scale and bias that are arrays."""
         operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
-        return any(stride != 0 for name in operands for stride in self.reduced.strides[name])
+        return [self.reduced.strides[name] for name in operands]
 
     @property
     def has_operands_of_runs(self) -> bool:

@@ -81,9 +81,8 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     span = spans.span
     while span > 1 and groups.length <= span // 2 * groups.chunk:
         span //= 2
-    spans, strips = spans._replace(span=span), _strips_of(groups, spans)
-    if _whole(groups, spans, strips).grid(groups) < device.multiprocessors:
-        strips = _STRIPS
+    spans = spans._replace(span=span)
+    strips = _strips_of(groups, spans, device)
     if _have_long_spans(groups, spans, strips):
         spans = spans._replace(span=2 * span)
     whole = _whole(groups, spans, strips)
@@ -142,9 +141,15 @@ def _sums_bytes(groups: Groups, spans: Columns, across: int) -> int:
     return parts * across * spans.vector * SUMS_BYTES
 
 
-def _strips_of(groups: Groups, spans: Columns) -> _WholeStrips:
+def _strips_of(groups: Groups, spans: Columns, device: DeviceProperties) -> _WholeStrips:
+    """Wide ones, if these are enough."""
     if groups.rows_begin_with_sectors("input") or not (groups.has("output") and groups.are_floats):
         return _STRIPS
+    wide = _wide_strips_of(groups, spans)
+    return wide if _whole(groups, spans, wide).grid(groups) >= device.multiprocessors else _STRIPS
+
+
+def _wide_strips_of(groups: Groups, spans: Columns) -> _WholeStrips:
     are_halves = groups.source.dtype.itemsize == 2
     strips = _WIDE_STRIPS_OF_HALVES if are_halves else _WIDE_STRIPS
     if are_halves and spans.vector == 1:
