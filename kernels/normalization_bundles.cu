@@ -1,6 +1,24 @@
 // Normalization of bundles (normalization_bundles.cuh) that are read once: a block, or a cluster of blocks, has one in
 // shared memory.
+//
+// Constants that the plan sets, beside those of normalization_bundles.cuh:
+//     AT_FIRST        bundles that the GPU holds, if there are more; else 0
 #include "normalization_bundles.cuh"
+
+// Blocks that begin together load together, and memory is idle while all of them add up. So those that are the first
+// begin one after the other. (256, 1024, 14, 14) float16s over 0, 2, 3 take an H100 93.1 us if they do not, 89.6 within
+// 4000 cycles, 86.5 within 12000 and 86.7 within 24000.
+constexpr int BEGIN_WITHIN = 12000;
+
+__device__ void begin_in_turn() {
+    if constexpr (AT_FIRST > 0) {
+        const int bundle = static_cast<int>(blockIdx.x) / CLUSTER, wait = bundle * (BEGIN_WITHIN / AT_FIRST);
+        if (bundle >= AT_FIRST) return;
+        const long long begin = clock64();
+        while (clock64() - begin < wait) {
+        }
+    }
+}
 
 // By a block, or by each of a cluster.
 __device__ void normalize_share(const Arrays& arrays, const Geometry& g, const Parameters& p) {
@@ -44,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_bundles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     await_launch_ahead_alone();
+    begin_in_turn();
     normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }
 
@@ -51,5 +70,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(BLO
 normalize_shared_bundles(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                          double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
     await_launch_ahead_alone();
+    begin_in_turn();
     normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }

@@ -65,6 +65,7 @@ def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if not (fits and bundle.moves(groups, "input") and bundle.moves(groups, "output")):
         return None
     own = {"UNITS": power_of_two(bundle.units(groups)), "BLOCK_UNITS": bundle.sums(groups)}
+    own["AT_FIRST"] = _at_first(bundle, groups, resident, device)
     constants = {**groups.constants(spec), **bundle.constants(groups), **own, "BLOCK": threads, "RESIDENT": resident}
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
     kernel = "normalize_bundles" if bundle.blocks == 1 else "normalize_shared_bundles"
@@ -108,6 +109,12 @@ def _is_fast(bundle: Bundle, groups: Groups, resident: int, device: DeviceProper
     if size == 2 and bundle.blocks <= _FEW_BLOCKS:
         return waves >= _LEAST_WAVES_OF_FEW_BLOCKS
     return waves >= _LEAST_WAVES and (size == 2 or bundle.blocks <= _MOST_BLOCKS_OF_OTHERS)
+
+
+def _at_first(bundle: Bundle, groups: Groups, resident: int, device: DeviceProperties) -> int:
+    """Bundles that the GPU holds, if there are more, which begin one after the other; else none do."""
+    blocks = resident * device.multiprocessors
+    return blocks // bundle.blocks if bundle.grid(groups) > blocks else 0
 
 
 def _threads(groups: Groups, bundle: Bundle, resident: int) -> int:
