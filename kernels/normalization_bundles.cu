@@ -11,12 +11,11 @@
 constexpr int BEGIN_WITHIN = 12000;
 
 __device__ void begin_in_turn() {
-    if constexpr (AT_FIRST > 0) {
-        const int bundle = static_cast<int>(blockIdx.x) / CLUSTER, wait = bundle * (BEGIN_WITHIN / AT_FIRST);
-        if (bundle >= AT_FIRST) return;
-        const long long begin = clock64();
-        while (clock64() - begin < wait) {
-        }
+    constexpr int APART = BEGIN_WITHIN / (AT_FIRST > 0 ? AT_FIRST : 1);
+    const int bundle = static_cast<int>(blockIdx.x) / CLUSTER;
+    if (bundle >= AT_FIRST) return;
+    const long long begin = clock64();
+    while (clock64() - begin < bundle * APART) {
     }
 }
 

@@ -92,8 +92,8 @@ struct Mover {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Sums. A warp adds up a unit at a time: ROWS chunks for each lane of a group, or CHUNKS_OF_LANE chunks for each lane of
-// all groups, where these are columns.
+// Sums. A warp adds up a unit at a time: of a group ROWS chunks for each lane, or of all groups CHUNKS_OF_LANE chunks
+// for each lane, where these are columns.
 
 constexpr int SETS = COLUMNS ? 1 : BUNDLE;
 

@@ -6,6 +6,7 @@
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks, grains or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
 //     IN_PIECES   1: loaders put chunks of long runs of halves together from whole pieces of 16 bytes
+//     LOADER_TEAMS   of LOADERS each, which load units in turn: several only IN_PIECES
 //     GAPS        bytes, a multiple of 16, that the gaps between a unit's runs take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
 //     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
@@ -20,13 +21,15 @@
 #include "normalization_stream_normalizers.cuh"
 #include "normalization_stream_sums.cuh"
 
-constexpr int FIRST_ADDER = LOADERS, PUBLISHER = FIRST_ADDER + ADDERS, FIRST_FOLDER = PUBLISHER + PUBLISHERS,
-              FIRST_NORMALIZER = FIRST_FOLDER + FOLDERS, WARPS = FIRST_NORMALIZER + NORMALIZERS;
+constexpr int FIRST_ADDER = LOADERS * LOADER_TEAMS, PUBLISHER = FIRST_ADDER + ADDERS,
+              FIRST_FOLDER = PUBLISHER + PUBLISHERS, FIRST_NORMALIZER = FIRST_FOLDER + FOLDERS,
+              WARPS = FIRST_NORMALIZER + NORMALIZERS;
 
 constexpr int GATES = DRAWN > 0 && KNOWN > STAGES ? KNOWN : STAGES;  // of each kind, at the most
 
 static_assert(NORMALIZER_REGISTERS == 0 || (FIRST_NORMALIZER % 4 == 0 && NORMALIZERS % 4 == 0),
               "registers are those of four warps");
+static_assert(LOADER_TEAMS == 1 || IN_PIECES, "other loaders are all there are");
 static_assert(GATES <= LANES, "a warp opens all gates");
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
@@ -59,7 +62,7 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
         return;
     }
     if constexpr (OTHER_REGISTERS > 0) leave_registers<OTHER_REGISTERS>();
-    if (warp < FIRST_ADDER) load_units(work, turn, team);
+    if (warp < FIRST_ADDER) load_units(work, turn, team, warp);
     else if (warp < PUBLISHER) add_units(work, turn, parts, warp - FIRST_ADDER);
     else if (warp < FIRST_FOLDER) publish_pieces(work, turn, parts);
     else fold_groups(work, turn, parts, warp - FIRST_FOLDER);

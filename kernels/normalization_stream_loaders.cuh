@@ -80,18 +80,19 @@ __device__ void copy_by_threads(const Work& work, const Unit& unit, const Arrays
     }
 }
 
-// Runs of halves that begin anywhere, by all loaders, who wait for what they load: chunks of a unit are put together
-// from the two pieces of 16 bytes that they lie in, where these are the run's. What is left of a run, less than 16
-// elements at each end, is copied by the lanes of a warp, while these are on their way: (64, 192, 71, 71) over 0, 2, 3
-// take an H100 126 us so, and 136 if it comes first.
+// Runs of halves that begin anywhere, by a team of loaders, who wait for what they load: chunks of a unit are put
+// together from the two pieces of 16 bytes that they lie in, where these are the run's. A loader has neighbouring rows.
+// Each lane loads the piece that its chunk begins in, and is given the other one by the lane that has the next chunk.
+// What is left of a run, less than 16 elements at each end, is copied by the lanes of a warp, while these are on their
+// way: (64, 192, 71, 71) over 0, 2, 3 took an H100 126 us so, and 136 if it came first.
 __device__ bool lies_in_pieces(Index place, Index run) { return place >= CHUNK && place + 2 * CHUNK <= run; }
 
-__device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& group, Input* to) {
+__device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& group, Input* to, int loader) {
     constexpr int AT_ONCE = 4, INNER = REDUCED_RANK - 1;
     const Index run = work.g.reduced.size[INNER], first = work.g.reduced.quotient(unit.begin, INNER);
     const Index runs = work.g.reduced.quotient(unit.begin + unit.count - 1, INNER) - first + 1;
     const Index place = lane_index() < LANES / 2 ? lane_index() : run - LANES + lane_index();
-    for (Index r = threadIdx.x / LANES; r < runs; r += AT_ONCE * LOADERS) {
+    for (Index r = loader; r < runs; r += AT_ONCE * LOADERS) {
         Input element[AT_ONCE];
         int number[AT_ONCE];
 #pragma unroll
@@ -110,32 +111,43 @@ __device__ void copy_ends(const Work& work, const Unit& unit, const Arrays& grou
     }
 }
 
-__device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays& group, char* data) {
-    using Piece = PieceOf<16>;
-    constexpr int CHUNKS_OF_LANE = UNIT_ROWS / LOADERS, INNER = REDUCED_RANK - 1;
-    static_assert(!IN_PIECES || UNIT_ROWS % LOADERS == 0, "all loaders copy as much");
-    const Index run = work.g.reduced.size[INNER];
-    const char* const other = address_of(group.input, work.g, CHUNK);  // in pieces of the first run
-    Piece low[CHUNKS_OF_LANE], high[CHUNKS_OF_LANE];
-    unsigned within[CHUNKS_OF_LANE];
-    bool in_pieces[CHUNKS_OF_LANE];
-#pragma unroll
-    for (int k = 0; k < CHUNKS_OF_LANE; k++) {
-        const int i = (k * LOADERS * LANES + static_cast<int>(threadIdx.x)) * CHUNK;
-        const Index number = unit.begin + i, place = number - work.g.reduced.quotient(number, INNER) * run;
-        in_pieces[k] = i + CHUNK <= unit.count && lies_in_pieces(place, run);
-        const char* from = in_pieces[k] ? address_of(group.input, work.g, number) : other;
-        within[k] = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
-        const Piece* piece = reinterpret_cast<const Piece*>(from - within[k]);
-        low[k] = piece[0];
-        high[k] = piece[within[k] == 0 ? 0 : 1];
+// The piece that a chunk begins in, which is loaded if all of it is the run's.
+struct FirstPiece {
+    PieceOf<16> piece;
+    unsigned within;  // bytes before the chunk
+    bool in_pieces;   // whether the chunk is put together
+
+    // Of the chunk of a unit from element i on. In place of what is not loaded it is `other`.
+    __device__ void load(const Work& work, const Unit& unit, const Arrays& group, const char* other, int i) {
+        constexpr int INNER = REDUCED_RANK - 1;
+        const Index run = work.g.reduced.size[INNER], number = unit.begin + i;
+        const Index place = number - work.g.reduced.quotient(number, INNER) * run;
+        const bool is_loaded = i <= unit.count && place >= CHUNK && place + CHUNK <= run;
+        const char* from = is_loaded ? address_of(group.input, work.g, number) : other;
+        within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
+        piece = *reinterpret_cast<const PieceOf<16>*>(from - within);
+        in_pieces = i + CHUNK <= unit.count && lies_in_pieces(place, run);
     }
-    copy_ends(work, unit, group, reinterpret_cast<Input*>(data));
+};
+
+__device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays& group, char* data, int loader) {
+    constexpr int OF_LOADER = UNIT_ROWS / LOADERS, ROW_LENGTH = LANES * CHUNK;
+    static_assert(!IN_PIECES || UNIT_ROWS % LOADERS == 0, "all loaders copy as much");
+    const int lane = lane_index(), first = loader * OF_LOADER * ROW_LENGTH + lane * CHUNK;
+    const char* const other = address_of(group.input, work.g, CHUNK);  // in a piece of the first run
+    FirstPiece of_row[OF_LOADER + 1];                                  // the last one of lane 0 alone
 #pragma unroll
-    for (int k = 0; k < CHUNKS_OF_LANE; k++) {
-        const int i = (k * LOADERS * LANES + static_cast<int>(threadIdx.x)) * CHUNK;
-        const Piece chunk = bytes_across<SIZE>(low[k], high[k], within[k]);
-        if (in_pieces[k]) *reinterpret_cast<Piece*>(data + i * SIZE) = chunk;
+    for (int k = 0; k <= OF_LOADER; k++) {
+        if (k < OF_LOADER || lane == 0) of_row[k].load(work, unit, group, other, first + k * ROW_LENGTH);
+    }
+    copy_ends(work, unit, group, reinterpret_cast<Input*>(data), loader);
+#pragma unroll
+    for (int k = 0; k < OF_LOADER; k++) {
+        const PieceOf<16> &low = of_row[k].piece, &given = lane == 0 ? of_row[k + 1].piece : low;
+        const PieceOf<16> high = shuffle(given, (lane + 1) % LANES);
+        const PieceOf<16> chunk = bytes_across<SIZE>(low, high, of_row[k].within);
+        char* const to = data + (first + k * ROW_LENGTH) * SIZE;
+        if (of_row[k].in_pieces) *reinterpret_cast<PieceOf<16>*>(to) = chunk;
     }
 }
 
@@ -167,11 +179,11 @@ __device__ void await_loaded(const Work& work, int visit) {
     if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
 }
 
-__device__ void load_unit(const Work& work, const Unit& unit, const Arrays& group) {
+__device__ void load_unit(const Work& work, const Unit& unit, const Arrays& group, int loader) {
     Gate& full = work.stage(unit.visit).full;
     char* const data = work.data(unit.visit);
     if constexpr (IN_PIECES) {
-        if (unit.count > 0) copy_by_pieces(work, unit, group, data);
+        if (unit.count > 0) copy_by_pieces(work, unit, group, data, loader);
         full.arrive();
     } else if constexpr (!BULK && BY_THREADS) {
         copy_by_threads(work, unit, group, full, data);
@@ -186,16 +198,19 @@ __device__ void load_unit(const Work& work, const Unit& unit, const Arrays& grou
     }
 }
 
-__device__ void load_units(const Work& work, TurnOf turn, const Team& team) {
+// Teams of loaders take turns: while one puts chunks together, the other one's are on their way. (64, 192, 71, 71)
+// float16s over 0, 2, 3 take an H100 116 us by 8 loaders and 109 by two teams of 4, of (256, 768, 17, 17) 143 and 148.
+__device__ void load_units(const Work& work, TurnOf turn, const Team& team, int loader) {
     Draws draw(team);
     for (; turn.exists(); turn.move(1)) {
         const Arrays group = work.group(turn.bundle);
 #pragma unroll 1
         for (int i = 0; i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
+            if (unit.visit % LOADER_TEAMS != loader / LOADERS) continue;
             await_emptied(work, unit.visit);
             if (BULK) await_loaded(work, unit.visit - IN_FLIGHT);
-            load_unit(work, unit, group);
+            load_unit(work, unit, group, loader % LOADERS);
         }
         if (DRAWN > 0 && threadIdx.x == 0) draw.after(turn.number);
     }

@@ -47,6 +47,21 @@ def test_as_few_blocks_share_a_bundle_as_hold_it(shape, dtype, blocks):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "first"),
+    [
+        ((256, 1024, 14, 14), "float16", 132),
+        ((512, 2048, 7, 7), "float16", 66),  # each in two multiprocessors
+        ((64, 8192, 7, 7), "float16", 4 * 132),
+        ((64, 2048, 7, 7), "float16", 0),  # all at once
+    ],
+)
+def test_bundles_begin_one_after_the_other_if_the_gpu_does_not_hold_all(shape, dtype, first):
+    source = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": source, "output": source})
+    assert constants(plan)["AT_FIRST"] == str(first)
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "expected"),
     [
         ((192, 512, 13, 13), "float16", ["normalize_shared_bundles"]),

@@ -8,7 +8,7 @@ from plans import constants, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.activation import Activation
-from cudml.plan.device import H200
+from cudml.plan.device import H200, LANES
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.spec import Moments, Normalization
 
@@ -348,6 +348,19 @@ def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
     plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
     assert kernels(plan) == ["normalize_stream"]
     assert (constants(plan)["IN_PIECES"], constants(plan)["OUTPUT_IN_RUNS"]) == (pieces, pieces)
+
+
+@pytest.mark.parametrize(
+    ("shape", "teams", "loaders"),
+    [((64, 64, 147, 147), "2", "4"), ((64, 96, 55, 55), "2", "4"), ((128, 256, 27, 27), "1", "8")],
+)
+def test_two_teams_of_loaders_put_halves_of_longer_runs_together(shape, teams, loaders):
+    array = layout(shape, "float16")
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    found = constants(plan)
+    assert (found["IN_PIECES"], found["LOADER_TEAMS"], found["LOADERS"]) == ("1", teams, loaders)
+    warps = ("ADDERS", "PUBLISHERS", "FOLDERS", "NORMALIZERS")
+    assert plan.launches[0].block == LANES * (8 + sum(int(found[name]) for name in warps))
 
 
 @pytest.mark.parametrize(

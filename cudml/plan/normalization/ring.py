@@ -61,16 +61,20 @@ class Ring(NamedTuple):
     """Only of strips."""
     publishers: int = 0
     """Only of streams."""
+    loader_teams: int = 1
+    """Of streams, whose loaders take turns."""
 
     @property
     def constants(self) -> dict[str, int]:
         """Those of kernels/normalization_ring.cuh, which knows of no warps that only some lines have."""
-        return {name.upper(): n for name, n in self._asdict().items() if name not in ("awaiters", "publishers")}
+        own = ("awaiters", "publishers", "loader_teams")
+        return {name.upper(): n for name, n in self._asdict().items() if name not in own}
 
     @property
     def threads(self) -> int:
         others = self.publishers + self.folders + self.awaiters
-        return LANES * (self.loaders + self.adders + others + self.normalizers)
+        loaders = self.loader_teams * self.loaders
+        return LANES * (loaders + self.adders + others + self.normalizers)
 
     @property
     def turns(self) -> int:
