@@ -2,7 +2,7 @@
 // shared memory.
 //
 // Constants that the plan sets, beside those of normalization_bundles.cuh:
-//     AT_FIRST        bundles that the GPU holds, if there are more; else 0
+//     AT_FIRST        bundles that the GPU holds, at the most, if there are more and they are large; else 0
 #include "normalization_bundles.cuh"
 
 // Blocks that begin together load together, and memory is idle while all of them add up. So those that are the first
@@ -14,9 +14,12 @@ __device__ void begin_in_turn() {
     constexpr int APART = BEGIN_WITHIN / (AT_FIRST > 0 ? AT_FIRST : 1);
     const int bundle = static_cast<int>(blockIdx.x) / CLUSTER;
     if (bundle >= AT_FIRST) return;
-    const long long begin = clock64();
-    while (clock64() - begin < bundle * APART) {
+    if (threadIdx.x == 0) {
+        const long long begin = clock64();
+        while (clock64() - begin < bundle * APART) {
+        }
     }
+    __syncthreads();
 }
 
 // By a block, or by each of a cluster.

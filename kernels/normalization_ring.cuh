@@ -33,7 +33,7 @@
 //     COLUMNS                                             groups of a bundle
 //     PIECE                                               units of a piece, a power of two
 //     HELD                                                units that normalizers hold in registers at a time
-//     STAGES, LOADERS, ADDERS, FOLDERS, NORMALIZERS       all but the first in warps
+//     STAGES, LOADERS, ADDERS, FOLDERS, NORMALIZERS       all but the first in warps; loaders of a stage
 // Dynamic shared memory: STAGES * STAGE_BYTES.
 #pragma once
 

@@ -6,7 +6,7 @@
 //     BULK        1: bulk copies, by one warp; 0: asynchronous copies of chunks, grains or elements, or ordinary loads
 //     ONE_RUN     1: the elements of a group follow each other in memory
 //     IN_PIECES   1: loaders put chunks of long runs of halves together from whole pieces of 16 bytes
-//     LOADER_TEAMS   of LOADERS each, which load units in turn: several only IN_PIECES
+//     LOADER_CREWS   of LOADERS each, which load units in turn: several only IN_PIECES
 //     GAPS        bytes, a multiple of 16, that the gaps between a unit's runs take where one copy loads all; else 0
 //     OPERANDS_AGAIN   1: every group reads scale and bias of all its elements again
 //     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
@@ -21,7 +21,7 @@
 #include "normalization_stream_normalizers.cuh"
 #include "normalization_stream_sums.cuh"
 
-constexpr int FIRST_ADDER = LOADERS * LOADER_TEAMS, PUBLISHER = FIRST_ADDER + ADDERS,
+constexpr int FIRST_ADDER = LOADERS * LOADER_CREWS, PUBLISHER = FIRST_ADDER + ADDERS,
               FIRST_FOLDER = PUBLISHER + PUBLISHERS, FIRST_NORMALIZER = FIRST_FOLDER + FOLDERS,
               WARPS = FIRST_NORMALIZER + NORMALIZERS;
 
@@ -29,7 +29,7 @@ constexpr int GATES = DRAWN > 0 && KNOWN > STAGES ? KNOWN : STAGES;  // of each 
 
 static_assert(NORMALIZER_REGISTERS == 0 || (FIRST_NORMALIZER % 4 == 0 && NORMALIZERS % 4 == 0),
               "registers are those of four warps");
-static_assert(LOADER_TEAMS == 1 || IN_PIECES, "other loaders are all there are");
+static_assert(LOADER_CREWS == 1 || IN_PIECES, "other loaders load every unit");
 static_assert(GATES <= LANES, "a warp opens all gates");
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)

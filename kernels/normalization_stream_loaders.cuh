@@ -80,7 +80,7 @@ __device__ void copy_by_threads(const Work& work, const Unit& unit, const Arrays
     }
 }
 
-// Runs of halves that begin anywhere, by a team of loaders, who wait for what they load: chunks of a unit are put
+// Runs of halves that begin anywhere, by a crew of loaders, who wait for what they load: chunks of a unit are put
 // together from the two pieces of 16 bytes that they lie in, where these are the run's. A loader has neighbouring rows.
 // Each lane loads the piece that its chunk begins in, and is given the other one by the lane that has the next chunk.
 // What is left of a run, less than 16 elements at each end, is copied by the lanes of a warp, while these are on their
@@ -198,19 +198,21 @@ __device__ void load_unit(const Work& work, const Unit& unit, const Arrays& grou
     }
 }
 
-// Teams of loaders take turns: while one puts chunks together, the other one's are on their way. (64, 192, 71, 71)
-// float16s over 0, 2, 3 take an H100 116 us by 8 loaders and 109 by two teams of 4, of (256, 768, 17, 17) 143 and 148.
-__device__ void load_units(const Work& work, TurnOf turn, const Team& team, int loader) {
+// Crews of loaders take turns: while one puts chunks together, what the other one asked for is on its way. (64, 192,
+// 71, 71) float16s over 0, 2, 3 take an H100 116 us by 8 loaders and 109 by two crews of 4, (256, 768, 17, 17) 143
+// and 148.
+__device__ void load_units(const Work& work, TurnOf turn, const Team& team, int warp) {
+    const int crew = warp / LOADERS, loader = warp % LOADERS;
     Draws draw(team);
     for (; turn.exists(); turn.move(1)) {
         const Arrays group = work.group(turn.bundle);
 #pragma unroll 1
         for (int i = 0; i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
-            if (unit.visit % LOADER_TEAMS != loader / LOADERS) continue;
+            if (unit.visit % LOADER_CREWS != crew) continue;
             await_emptied(work, unit.visit);
             if (BULK) await_loaded(work, unit.visit - IN_FLIGHT);
-            load_unit(work, unit, group, loader % LOADERS);
+            load_unit(work, unit, group, loader);
         }
         if (DRAWN > 0 && threadIdx.x == 0) draw.after(turn.number);
     }

@@ -19,8 +19,8 @@ __device__ void keep_existing(Chunk& chunk, int exist, Input missing) {
 
 // Each lane has neighbouring chunks, so that it adds most of them up by itself. Which of a pair, of a pair of pairs and
 // so on it takes first depends on the lane: so neighbouring lanes read from different banks. Of what is not WHOLE there
-// is little, but others wait for it: it takes half the code, and (64, 128, 73, 73) halves an H100 87 us as with all of
-// it, and not 93 as with a quarter.
+// is little, but others wait for it: it takes half the code, and (64, 128, 73, 73) halves took an H100 87 us as with
+// all of it, and not 93 as with a quarter.
 template <bool WHOLE>
 __device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
     constexpr int CHUNKS = UNIT_ROWS / ADDERS, BANKS = 128 / 16;

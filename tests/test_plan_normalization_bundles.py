@@ -53,6 +53,7 @@ def test_as_few_blocks_share_a_bundle_as_hold_it(shape, dtype, blocks):
         ((512, 2048, 7, 7), "float16", 66),  # each in two multiprocessors
         ((64, 8192, 7, 7), "float16", 4 * 132),
         ((64, 2048, 7, 7), "float16", 0),  # all at once
+        ((8, 8704, 13, 5), "float16", 0),  # small ones
     ],
 )
 def test_bundles_begin_one_after_the_other_if_the_gpu_does_not_hold_all(shape, dtype, first):

@@ -351,14 +351,14 @@ def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
 
 
 @pytest.mark.parametrize(
-    ("shape", "teams", "loaders"),
+    ("shape", "crews", "loaders"),
     [((64, 64, 147, 147), "2", "4"), ((64, 96, 55, 55), "2", "4"), ((128, 256, 27, 27), "1", "8")],
 )
-def test_two_teams_of_loaders_put_halves_of_longer_runs_together(shape, teams, loaders):
+def test_two_crews_of_loaders_put_halves_of_longer_runs_together(shape, crews, loaders):
     array = layout(shape, "float16")
     plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
     found = constants(plan)
-    assert (found["IN_PIECES"], found["LOADER_TEAMS"], found["LOADERS"]) == ("1", teams, loaders)
+    assert (found["IN_PIECES"], found["LOADER_CREWS"], found["LOADERS"]) == ("1", crews, loaders)
     warps = ("ADDERS", "PUBLISHERS", "FOLDERS", "NORMALIZERS")
     assert plan.launches[0].block == LANES * (8 + sum(int(found[name]) for name in warps))
 

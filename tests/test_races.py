@@ -178,6 +178,16 @@ def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):
     assert kernels == {case.name: {kernel} for case in cases}
 
 
+def test_cases_load_long_runs_by_one_crew_and_by_two(plans: list[Plan]):
+    crews = {dict(plan.constants)["LOADER_CREWS"] for plan in plans if plan.source == "normalization_stream.cu"}
+    assert crews == {"1", "2"}
+
+
+def test_cases_begin_at_once_and_one_after_the_other(plans: list[Plan]):
+    first = {int(dict(plan.constants)["AT_FIRST"]) for plan in plans if plan.source == "normalization_bundles.cu"}
+    assert min(first) == 0 < max(first)
+
+
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if plan.source == "scan_stream.cu"]
     assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}

@@ -26,6 +26,9 @@ HOLDING_GPU = LARGE_PIECES_GPU._replace(compute_capability=(9, 0))
 #: With room for three stages.
 TIGHT_GPU = SMALL_GPU._replace(shared_bytes_per_block=102_400)
 
+#: The same with a single block.
+TIGHT_BLOCK = TIGHT_GPU._replace(multiprocessors=1)
+
 #: Without bulk copies and barriers that count bytes, and with room for one stage.
 OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5), shared_bytes_per_block=65_536)
 ROOMY_OLD_GPU = SMALL_GPU._replace(compute_capability=(7, 5))

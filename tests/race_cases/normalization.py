@@ -30,6 +30,7 @@ from race_cases.devices import (
     STRIPS_GPU,
     STRIPS_IN_BULK_GPU,
     TEAMS_GPU,
+    TIGHT_BLOCK,
     TIGHT_GPU,
     TINY_GPU,
 )
@@ -354,6 +355,7 @@ STREAMS = [
         "same",
         NO_CLUSTERS,
     ),
+    normalization("long odd runs round a small ring", (14, 2, 2501), np.float16, (0, 2), device=TIGHT_BLOCK),
     scaled("stream scaled by runs", (3, 30, 602), (1, 2), (30, 1), NO_CLUSTERS),
     scaled("stream scaled by runs of two axes", (2, 5, 9, 402), (1, 2, 3), (5, 1, 1), NO_CLUSTERS, of_bias=(9, 1)),
     normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines", device=NO_CLUSTERS),

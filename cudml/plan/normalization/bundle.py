@@ -19,7 +19,7 @@ _COLUMNS_BYTES = 64
 #: 63; (16, 32, 32, 32, 20) float16s over 1, 2, 4 take 28 us by 80 bytes and 20.5 by 160.
 _SHORT_PIECE_BYTES, _LONG_PIECE_BYTES = 64, 128
 
-#: Blocks that share a bundle at the most. As few have it as can hold it: (512, 2048, 7, 7) float16s over 0, 2, 3 take
+#: Blocks that share a bundle at the most. As few have it as can hold it: (512, 2048, 7, 7) float16s over 0, 2, 3 took
 #: an H100 103 us by 2, 123 by 4 and 183 as a stream, (1024, 2048, 7, 7) 208 by 4, 249 by 8 and 319.
 MOST_BLOCKS = 8
 

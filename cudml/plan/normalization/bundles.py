@@ -38,12 +38,16 @@ _ROWS_OF_LINES = range(65, 129)
 
 #: What makes a cluster faster than a stream where runs are long: so many bundles as fill the GPU so often, of halves
 #: less often if few blocks share each, and no more of these than that if elements are larger. (192, 512, 13, 13)
-#: bfloat16s take an H100 47 us by clusters of 3 and 53 as a stream, (64, 96, 31, 30), half a wave, 21 and 17; (100,
+#: bfloat16s took an H100 47 us by clusters of 3 and 53 as a stream, (64, 96, 31, 30), half a wave, 21 and 17; (100,
 #: 2048, 13, 13) float16s, by 2, 83 and 140; (300, 192, 17, 15) floats, by 6, 65 and 59, (256, 128, 11, 11), by 3, 22
 #: and 19. Runs that a stream moves in pieces are faster as such but for few blocks: (64, 1000, 21, 21) float16s, by 3,
 #: take 78 us and 69, (64, 1024, 19, 19), by 2, 54 and 58.
 _FEW_BLOCKS, _FEW_BLOCKS_OF_LONG_RUNS, _MOST_BLOCKS_OF_OTHERS = 3, 2, 4
 _LEAST_WAVES, _LEAST_WAVES_OF_FEW_BLOCKS = 1.9, 0.7
+
+#: The part of a multiprocessor's shared memory that bundles fill at least that begin one after the other: they wait for
+#: about as long as it takes to load and add up all of it.
+_LEAST_FILLED_IN_TURN = 1 / 2
 
 #: Threads of a multiprocessor, and of a block at the most. Halves take more registers, so there are fewer threads,
 #: unless that leaves many idle: (64, 2048, 7, 7) floats take an H100 20.8 us by 1024 threads and 21.5 by 768, float16s
@@ -112,9 +116,10 @@ def _is_fast(bundle: Bundle, groups: Groups, resident: int, device: DeviceProper
 
 
 def _at_first(bundle: Bundle, groups: Groups, resident: int, device: DeviceProperties) -> int:
-    """Bundles that the GPU holds, if there are more, which begin one after the other; else none do."""
+    """Large bundles that the GPU holds, at the most, if there are more, which begin one after the other; else none."""
     blocks = resident * device.multiprocessors
-    return blocks // bundle.blocks if bundle.grid(groups) > blocks else 0
+    filled = resident * bundle.bytes(groups) / device.shared_bytes_per_multiprocessor
+    return blocks // bundle.blocks if bundle.grid(groups) > blocks and filled >= _LEAST_FILLED_IN_TURN else 0
 
 
 def _threads(groups: Groups, bundle: Bundle, resident: int) -> int:

@@ -54,6 +54,7 @@ class Ring(NamedTuple):
     stages: int
     held: int
     loaders: int
+    """Of a stage."""
     adders: int
     folders: int
     normalizers: int
@@ -61,19 +62,19 @@ class Ring(NamedTuple):
     """Only of strips."""
     publishers: int = 0
     """Only of streams."""
-    loader_teams: int = 1
+    loader_crews: int = 1
     """Of streams, whose loaders take turns."""
 
     @property
     def constants(self) -> dict[str, int]:
         """Those of kernels/normalization_ring.cuh, which knows of no warps that only some lines have."""
-        own = ("awaiters", "publishers", "loader_teams")
+        own = ("awaiters", "publishers", "loader_crews")
         return {name.upper(): n for name, n in self._asdict().items() if name not in own}
 
     @property
     def threads(self) -> int:
         others = self.publishers + self.folders + self.awaiters
-        loaders = self.loader_teams * self.loaders
+        loaders = self.loader_crews * self.loaders
         return LANES * (loaders + self.adders + others + self.normalizers)
 
     @property

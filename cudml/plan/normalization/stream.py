@@ -40,10 +40,10 @@ _ORDINARY_LOADERS, _FEW_LOADERS, _FOLDERS = 8, 4, 2
 _ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 
-#: Halves of a run, at the least, that two teams of few loaders put together from pieces: runs of 3025, (64, 96, 55, 55)
-#: float16s over 0, 2, 3, take an H100 37.8 us so and 39.2 by one team, of 5041 109 and 116, of 21609 81 and 87, but of
+#: Halves of a run, at the least, that two crews of few loaders put together from pieces: runs of 3025, (64, 96, 55, 55)
+#: float16s over 0, 2, 3, take an H100 37.8 us so and 39.2 by one crew, of 5041 109 and 116, of 21609 81 and 87, but of
 #: 1225, (64, 288, 35, 35), 49.8 and 49.0.
-_LEAST_RUN_OF_TEAMS = 2048
+_LEAST_RUN_OF_CREWS = 2048
 
 #: Teams, from which on they draw, and what they draw at a time: 8 teams take 0.535 ms for (4096, 65536) in place of
 #: 0.547, and 16 groups at a time cost 0.008 more; 33 teams take 0.546 ms for as many floats in groups of (65536, 4096)
@@ -77,7 +77,7 @@ _SHARES_REGISTERS, _REGISTERS_OF_WHOLE, _REGISTERS_OF_PARTS = (9, 0), (216, 72),
 _BEST_PIECE = 2
 
 #: Rows of halves that a normalizer stores together, where these begin anywhere: (64, 192, 71, 71) over 0, 2, 3 take an
-#: H100 116 us so, 118 two by two and 125 row by row.
+#: H100 116 us so when they were loaded by one crew, 118 two by two and 125 row by row.
 _STORED_ROWS = 4
 
 #: What is read twice all the same where the cache holds it, as tiles of blocks that wait for nobody are faster than a
@@ -125,7 +125,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "EVICTION": groups.eviction,
         **_moves(groups, bulk),
         "PUBLISHERS": ring.publishers,
-        "LOADER_TEAMS": ring.loader_teams,
+        "LOADER_CREWS": ring.loader_crews,
         "STORED_ROWS": stored_rows,
         "GAPS": gaps,
         "UNIT_ROWS": _UNIT_ROWS,
@@ -204,7 +204,7 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and groups.grain_of("input") > 1
-    in_teams = not bulk and groups.in_long_runs("input") and groups.reduced.sizes[-1] >= _LEAST_RUN_OF_TEAMS
+    in_crews = not bulk and groups.in_long_runs("input") and groups.reduced.sizes[-1] >= _LEAST_RUN_OF_CREWS
     halves, begins_at_words = size == 2, groups.step_of_runs("input") >= 4
     own_halves = own and halves and not groups.packed("input") and not begins_at_words
     few_adders = own_halves or (groups.begins_anywhere and (own or halves))
@@ -216,12 +216,12 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
         piece=piece,
         stages=stages,
         held=max(0, min(_MOST_HELD, 2 * piece - stages, piece - 1)) if bulk and not own else 0,
-        loaders=1 if bulk else _FEW_LOADERS if by_grains or in_teams else _ORDINARY_LOADERS,
+        loaders=1 if bulk else _FEW_LOADERS if by_grains or in_crews else _ORDINARY_LOADERS,
         adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if many_adders else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _folders(cut, piece, device), stages // piece)),
         normalizers=_NORMALIZERS if bulk or own or in_runs or size == 2 else _FEW_NORMALIZERS,
         publishers=0 if kept else 1,
-        loader_teams=2 if in_teams else 1,
+        loader_crews=2 if in_crews else 1,
     )
 
 
