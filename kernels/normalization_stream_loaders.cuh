@@ -143,8 +143,8 @@ __device__ void copy_by_pieces(const Work& work, const Unit& unit, const Arrays&
     copy_ends(work, unit, group, reinterpret_cast<Input*>(data), loader);
 #pragma unroll
     for (int k = 0; k < OF_LOADER; k++) {
-        const PieceOf<16> &low = of_row[k].piece, &given = lane == 0 ? of_row[k + 1].piece : low;
-        const PieceOf<16> high = shuffle(given, (lane + 1) % LANES);
+        const PieceOf<16> low = of_row[k].piece, next = of_row[k + 1].piece;
+        const PieceOf<16> high = shuffle(lane == 0 ? next : low, (lane + 1) % LANES);
         const PieceOf<16> chunk = bytes_across<SIZE>(low, high, of_row[k].within);
         char* const to = data + (first + k * ROW_LENGTH) * SIZE;
         if (of_row[k].in_pieces) *reinterpret_cast<PieceOf<16>*>(to) = chunk;
