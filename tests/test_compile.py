@@ -157,6 +157,10 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, one)
         small = one._replace(shared_bytes_per_block=20_000)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, small)
+    for dtype, (count, channels, side) in itertools.product(FLOATS, ((64, 96, 55), (256, 768, 17))):
+        images, scale = dense((count, channels, side, side), dtype), dense((channels, 1, 1), dtype)
+        arrays = {"input": images, "output": images, "scale": scale, "bias": scale}
+        yield make_plan(Normalization((0, 2, 3)), arrays, device)
     for dtype, count in itertools.product(FLOATS, (1 << 16, 1 << 28)):
         size, scale = dtype.itemsize, dense((4, 10), dtype)
         images = ArrayLayout((2, count, 4, 10), (count * 40 * size, 40 * size, 10 * size, size), dtype, 16)
@@ -247,6 +251,42 @@ def test_kernels_compile_without_a_warning(family, architecture, request):
         cubin, log = compile_cubin(source, constants, architecture)
         assert log == "", constants
         assert cubin[:4] == b"\x7fELF"
+        if architecture == FASTEST and not keeps_sets_in_memory(dict(constants)):
+            assert max(of_kernels(STACK_BYTES, cubin)) <= MOST_STACK_BYTES, (source, constants)
+
+
+def keeps_sets_in_memory(constants: dict[str, str]) -> bool:
+    """Where more groups than a warp has lanes are added up, by the last block alone."""
+    return constants[KERNELS] == "sum_panel_tiles" and constants["SET"] == "64"
+
+
+#: What a thread keeps in memory, as it has no register or as it has to have an address: a few numbers at the most, and
+#: no array. One that a reference had put there made a stream of images take 1.4 times as long.
+MOST_STACK_BYTES = 64
+
+#: Attributes of kernels in the section .nv.info of a cubin.
+STACK_BYTES, REGISTERS = 0x12, 0x2F
+
+
+def sections_of(cubin: bytes) -> dict[bytes, tuple[int, int]]:
+    """Where those of an ELF file of 64 bits begin, and their bytes."""
+    (table,), (count, names) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<HH", cubin, 60)
+    sections = [struct.unpack_from("<II16x2Q", cubin, table + 64 * i) for i in range(count)]
+    _, _, begin, _ = sections[names]
+    return {cubin[begin + name :].split(b"\0")[0]: (offset, size) for name, _, offset, size in sections}
+
+
+def of_kernels(attribute: int, cubin: bytes) -> list[int]:
+    """An attribute of each kernel: records have a format, the attribute, and bytes that follow if the format is 4."""
+    place, size = sections_of(cubin)[b".nv.info"]
+    end, values = place + size, []
+    while place < end:
+        kind, found, more = struct.unpack_from("<BBH", cubin, place)
+        place += 4
+        if found == attribute:
+            values += struct.unpack_from("<4xI", cubin, place)
+        place += more if kind == 4 else 0
+    return values
 
 
 def test_every_kernel_of_the_sources_is_launched_by_some_plan():
@@ -285,17 +325,13 @@ def test_kernels_begin_with_the_registers_that_their_warps_share():
     others = launch.block - normalizers
     wanted = normalizers * int(constants["NORMALIZER_REGISTERS"]) + others * int(constants["OTHER_REGISTERS"])
     cubin, _ = compile_cubin(plan.source, plan.constants, "sm_90a")
-    (registers,) = re.findall(rb"\x04\x2f\x08\x00.{4}(.{4})", cubin, re.DOTALL)  # in .nv.info: of the kernel
-    assert 0 < wanted <= launch.block * int.from_bytes(registers, "little")
+    (registers,) = of_kernels(REGISTERS, cubin)
+    assert 0 < wanted <= launch.block * registers
 
 
 def static_shared_bytes(cubin: bytes) -> int:
-    """Of all kernels: the sizes of sections .nv.shared.* of an ELF file of 64 bits."""
-    (table,), (count, names) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<HH", cubin, 60)
-    sections = [struct.unpack_from("<II16x2Q", cubin, table + 64 * i) for i in range(count)]
-    _, _, begin, _ = sections[names]
-    sizes = {cubin[begin + name :].split(b"\0")[0]: size for name, _, _, size in sections}
-    return sum(size for name, size in sizes.items() if name.startswith(b".nv.shared."))
+    """Of all kernels."""
+    return sum(size for name, (_, size) in sections_of(cubin).items() if name.startswith(b".nv.shared."))
 
 
 @pytest.mark.parametrize(
