@@ -382,7 +382,7 @@ MUTANTS = [
            "place + [-2 * -]CHUNK <= run; }"),
     Mutant("chunk of a lane from its own piece alone", "normalization_stream_loaders.cuh",
            "stream of long odd runs", ALL,
-           "shuffle(given, (lane[- + 1-]) % LANES)"),
+           "shuffle(lane == 0 ? next : low, (lane[- + 1-]) % LANES)"),
     Mutant("piece of the next row's first chunk forgotten", "normalization_stream_loaders.cuh",
            "stream of long odd runs", ALL,
            "if (k < OF_LOADER[- || lane == 0-]) of_row"),
