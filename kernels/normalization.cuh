@@ -185,6 +185,13 @@ template <typename Item, int COUNT> __device__ Item pairwise_sum(Item (&sums)[CO
     return sums[0];
 }
 
+// Which of its COUNT neighbouring chunks of 16 bytes in shared memory a lane adds up in that round. The first one of a
+// pair, of a pair of pairs and so on depends on the lane: so neighbouring lanes load from different banks.
+template <int COUNT> __device__ int chunk_in_round(int round) {
+    constexpr int BANKS = 128 / 16, APART = COUNT < BANKS ? COUNT : BANKS;
+    return round ^ lane_index() / (BANKS / APART) % APART;
+}
+
 // Of all lanes, or of each WIDTH neighbours; in steps from `half` on.
 template <int WIDTH = LANES> __device__ Sums lane_sum(Sums sums, int half = 1) {
 #pragma unroll

@@ -6,8 +6,8 @@
 #include "normalization_bundles.cuh"
 
 // Blocks that begin together load together, and memory is idle while all of them add up. So those that are the first
-// begin one after the other. (256, 1024, 14, 14) float16s over 0, 2, 3 take an H100 93.1 us if they do not, 89.6 within
-// 4000 cycles, 86.5 within 12000 and 86.7 within 24000.
+// begin one after the other. (256, 1024, 14, 14) float16s over 0, 2, 3 took an H100 93.1 us when they did not, 87.3
+// within 8000 cycles, 86.5 within 12000 and 86.7 within 24000.
 constexpr int BEGIN_WITHIN = 12000;
 
 __device__ void begin_in_turn() {

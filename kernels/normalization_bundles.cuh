@@ -101,15 +101,13 @@ struct Mover {
 constexpr int SETS = COLUMNS ? 1 : BUNDLE;
 
 // Where a run has ROWS chunks, a lane has neighbouring ones, most of which it adds up by itself: (512, 2048, 7, 7)
-// float16s over 0, 2, 3 take an H100 100 us so and 103 with one of each row, (8000, 512, 3, 3) 114 and 106. Which it
-// takes first depends on the lane: so neighbouring lanes load from different banks.
+// float16s over 0, 2, 3 took an H100 100 us so and 103 with one of each row, (8000, 512, 3, 3) 114 and 106.
 constexpr bool NEIGHBOURS = RUN >= ROWS * CHUNK;
 
 // Of a unit, the one that a lane takes in that round.
 __device__ int number_of_chunk(int round) {
-    constexpr int SIDE_BY_SIDE = 128 / 16 / ROWS;  // lanes of which each ROWS chunks take different banks
     const int lane = lane_index();
-    return NEIGHBOURS ? lane * ROWS + (round ^ lane / SIDE_BY_SIDE % ROWS) : round * LANES + lane;
+    return NEIGHBOURS ? lane * ROWS + chunk_in_round<ROWS>(round) : round * LANES + lane;
 }
 
 // Elements that lie side by side from every multiple of their number on.

@@ -199,7 +199,7 @@ __device__ void load_unit(const Work& work, const Unit& unit, const Arrays& grou
 }
 
 // Crews of loaders take turns: while one puts chunks together, what the other one asked for is on its way. (64, 192,
-// 71, 71) float16s over 0, 2, 3 take an H100 116 us by 8 loaders and 109 by two crews of 4, (256, 768, 17, 17) 143
+// 71, 71) float16s over 0, 2, 3 took an H100 116 us by 8 loaders and 109 by two crews of 4, (256, 768, 17, 17) 143
 // and 148.
 __device__ void load_units(const Work& work, TurnOf turn, const Team& team, int warp) {
     const int crew = warp / LOADERS, loader = warp % LOADERS;

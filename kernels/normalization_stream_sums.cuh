@@ -17,21 +17,19 @@ __device__ void keep_existing(Chunk& chunk, int exist, Input missing) {
     }
 }
 
-// Each lane has neighbouring chunks, so that it adds most of them up by itself. Which of a pair, of a pair of pairs and
-// so on it takes first depends on the lane: so neighbouring lanes read from different banks. Of what is not WHOLE there
-// is little, but others wait for it: it takes half the code, and (64, 128, 73, 73) halves took an H100 87 us as with
-// all of it, and not 93 as with a quarter.
+// Each lane has neighbouring chunks, so that it adds most of them up by itself. Of what is not WHOLE there is little,
+// but others wait for it: it takes half the code, and (64, 128, 73, 73) halves took an H100 87 us as with all of it,
+// and not 93 as with a quarter.
 template <bool WHOLE>
 __device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
-    constexpr int CHUNKS = UNIT_ROWS / ADDERS, BANKS = 128 / 16;
-    constexpr int SWAPS = CHUNKS < BANKS ? CHUNKS : BANKS;
-    const int first = (adder * LANES + lane_index()) * CHUNKS, swap = lane_index() / (BANKS / SWAPS) % SWAPS;
+    constexpr int CHUNKS = UNIT_ROWS / ADDERS;
+    const int first = (adder * LANES + lane_index()) * CHUNKS;
     if (!WHOLE && adder * LANES * CHUNKS * CHUNK >= count) return {};  // as differences of 0 add up to
     SerialPrefix<Sums, levels_of(CHUNKS)> over_chunks;
     Sums total[1];
 #pragma unroll(WHOLE ? CHUNKS : 4)
     for (int k = 0; k < CHUNKS; k++) {
-        const int number = (first + (k ^ swap)) * CHUNK;
+        const int number = (first + chunk_in_round<CHUNKS>(k)) * CHUNK;
         Chunk chunk = load_staged<false>(g, from, number);
         if constexpr (!WHOLE) keep_existing(chunk, count - number, shift.element);
         total[0] = over_chunks.next(k, sum_of(chunk, shift.value));

@@ -204,6 +204,8 @@ MUTANTS = [
            "*map_shared(of_tile, [-first-]{+cluster_rank()+})"),
     Mutant("one tile too few", "normalization.cuh", "clusters of eight", ALL,
            "first < TILES{+ - 1+} ?"),
+    Mutant("chunks of a lane in another order", "normalization.cuh", "stream", ALL,
+           "return round [-^-]{+|+} lane_index()"),
     # normalization_bundles.cuh
     Mutant("bundle read before others have copied it", "normalization_bundles.cuh", "bundles", ALL,
            "copy_async_wait<STAGES - 1 - STAGE>();\n        [-__syncthreads();-]"),
@@ -227,7 +229,7 @@ MUTANTS = [
     Mutant("elements of another block's unit", "normalization_bundles.cuh", "shared bundles of halves", ALL,
            "const int first = [-share.begin + -]unit * UNIT"),
     Mutant("chunks of a bundle that neighbours have", "normalization_bundles.cuh", "bundles", ALL,
-           "NEIGHBOURS ? lane [-* ROWS -]+ (round"),
+           "NEIGHBOURS ? lane [-* ROWS -]+ chunk_in_round"),
     Mutant("one of two sums of a unit of a bundle", "normalization_bundles.cuh", "bundles of short runs", ALL,
            "if (lane_index() < [-2-]{+1+}) reinterpret_cast<Half*>"),
     Mutant("share without its last piece", "normalization_bundles.cuh", "shared bundles of grains", ALL,
@@ -435,8 +437,6 @@ MUTANTS = [
            "piece - number + [-number % SHARE * SHARERS + number / SHARE-]{+number+};"),
     Mutant("pieces of the first rounds alone", "normalization_stream_sums.cuh", "stream of many units", ALL,
            "i * FOLDED < pieces{+ && i == 0+};"),
-    Mutant("chunks of a lane in another order", "normalization_stream_sums.cuh", "stream", ALL,
-           "(first + (k [-^-]{+|+} swap))"),
     # normalization_strip_loaders.cuh
     Mutant("strip loaded a row too far", "normalization_strip_loaders.cuh", "strips", ALL,
            "step <{+=+} unit.count ? row_offset<OF_INPUT>(work.g, unit, step) : 0;\n        char* to"),

@@ -41,7 +41,7 @@ _ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 
 #: Halves of a run, at the least, that two crews of few loaders put together from pieces: runs of 3025, (64, 96, 55, 55)
-#: float16s over 0, 2, 3, take an H100 37.8 us so and 39.2 by one crew, of 5041 109 and 116, of 21609 81 and 87, but of
+#: float16s over 0, 2, 3, took an H100 37.8 us so and 39.2 by one crew, of 5041 109 and 116, of 21609 81 and 87, but of
 #: 1225, (64, 288, 35, 35), 49.8 and 49.0.
 _LEAST_RUN_OF_CREWS = 2048
 
