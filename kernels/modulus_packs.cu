@@ -10,13 +10,14 @@
 //     PACK             elements of a pack: 16 bytes of the widest type
 //     ALIGNED_ROWS     every row of the output begins with a whole pack
 //     ROWS             rows of a thread; more than 1 where they have the divisor's pack in common, and all is PACKED
-//     PREFETCHED       1: operands, both in whole packs or numbers, are prefetched while the launch ahead ends
 //     BLOCKS           of a multiprocessor at once, which bounds the registers of a thread
+#include "ahead.cuh"
 #include "modulus.cuh"
 
 struct Geometry {
     Index threads;
     Index length;                   // elements of a row
+    Index ahead;                    // elements of each operand that are asked for (ahead.cuh)
     Index rows;                     // rows along the last of the outer axes
     Index dividend_row, output_row; // from one of them to the next, in bytes
     Count packs;                    // of a row
@@ -104,25 +105,16 @@ __device__ void write_part(const DividendLine& x, const DivisorLine& y, char* ro
     }
 }
 
-// One of so many threads asks for the line of the cache that their packs lie in.
-template <typename Stored, int ACCESS> __device__ void prefetch_pack(const char* row, Index first) {
-    constexpr int SHARING = 128 / (PACK * sizeof(Stored));
-    if (ACCESS == PACKED && threadIdx.x % SHARING == 0) prefetch_line(row + first * static_cast<Index>(sizeof(Stored)));
-}
-
-__device__ void prefetch_packs(const char* dividend, const char* divisor, const Geometry& g) {
-    const Index thread = static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x;
-    if (!PREFETCHED || thread >= g.threads) return;
-    const Index group = RANK > 0 ? g.packs.quotient(thread) : 0, first = (thread - group * g.packs.size) * PACK;
-    const Place at = g.outer.place(group);
-    prefetch_pack<StoredDividend, DIVIDEND_ACCESS>(dividend + at.dividend, first);
-    prefetch_pack<StoredDivisor, DIVISOR_ACCESS>(divisor + at.divisor, first);
+__device__ void prefetch_operands(const char* dividend, const char* divisor, const Geometry& g) {
+    const unsigned ahead = static_cast<unsigned>(g.ahead);
+    if (DIVIDEND_ACCESS == PACKED) prefetch_share(dividend, ahead * sizeof(StoredDividend));
+    if (DIVISOR_ACCESS == PACKED) prefetch_share(divisor, ahead * sizeof(StoredDivisor));
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
 modulus_packs(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
               StoredDivisor divisor_number, Geometry g) {
-    prefetch_packs(dividend, divisor, g);
+    prefetch_operands(dividend, divisor, g);
     await_launch_ahead();
     const Index thread = static_cast<Index>(blockIdx.x) * BLOCK + threadIdx.x;
     if (thread >= g.threads) return;

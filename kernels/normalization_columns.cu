@@ -6,6 +6,7 @@
 //
 // Constants that the plan sets, beside those of normalization_spans.cuh:
 //     OPERANDS_EARLY  1: scale and bias of whole columns are loaded before their sums are there
+#include "ahead.cuh"
 #include "normalization_spans.cuh"
 #include "normalization_tiles.cuh"
 
@@ -14,7 +15,8 @@
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-                  double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
+                  double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];
@@ -85,7 +87,8 @@ struct Rounds {
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
-            Parameters p) {
+            Parameters p, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead_of_steps();
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];

@@ -5,20 +5,9 @@
 // before it uses the first.
 //
 // Constants that the plan sets, beside those of normalization_lines.cuh:
-//     PREFETCHED      1: input is prefetched while the launch ahead ends
 //     CLUSTER         blocks that share a group of normalize_clustered_lines; 1 otherwise
+#include "ahead.cuh"
 #include "normalization_lines.cuh"
-
-__device__ void prefetch_rows(const char* input, const Geometry& g) {
-    const char* group = input + g.kept.offsets(static_cast<Index>(blockIdx.x)).of[OF_INPUT];
-    if constexpr (PREFETCHED && REDUCED_RANK == 1) {
-        const int nbytes = static_cast<int>(g.length) * static_cast<int>(sizeof(Input));
-        if (threadIdx.x == 0) bulk_prefetch(group, (nbytes + 15) / 16 * 16);
-    } else if constexpr (PREFETCHED) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) prefetch_chunk(group, g, first_of_row(r) + lane_index() * CHUNK, g.length);
-    }
-}
 
 // The first element of a group, and the double that it is. Where warps part compilers hold either in registers from
 // where these meet: (6096, 11008) floats take an H200 142 us if they hold the element, and 199 with the double, but
@@ -95,8 +84,8 @@ __device__ void normalize_share(const Arrays& arrays, const Geometry& g, const P
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-                double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
-    prefetch_rows(input, g);
+                double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }

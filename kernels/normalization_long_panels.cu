@@ -9,6 +9,7 @@
 //     BANDS       1: threads normalize bands, as columns have whole chunks, panels begin with pieces, and all columns
 //                 of one have the same scale and bias
 //     RESIDENT    blocks of a multiprocessor for which there have to be registers, at least
+#include "ahead.cuh"
 #include "normalization_span_sums.cuh"
 #include "panels.cuh"
 
@@ -101,7 +102,9 @@ __device__ void normalize_bands(const Panels& panels, const Normalizer<Compute>*
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 normalize_long_panels(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-                      double bias_number, char* mean, char* variance, Geometry g, Parameters p, Staging bytes) {
+                      double bias_number, char* mean, char* variance, Geometry g, Parameters p, Staging bytes,
+                      Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ SpanSums<SPANS, GROUPS> sums;

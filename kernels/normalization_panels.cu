@@ -4,6 +4,7 @@
 // Constants that the plan sets, beside those of normalization.cuh and panels.cuh:
 //     RESIDENT          blocks of a multiprocessor for which there have to be registers, at least
 //     CHUNKS_AT_ONCE    that are normalized
+#include "ahead.cuh"
 #include "normalization.cuh"
 #include "panels.cuh"
 
@@ -64,7 +65,9 @@ struct Column {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 normalize_panels(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-                 double bias_number, char* mean, char* variance, Geometry g, Parameters p, Staging bytes) {
+                 double bias_number, char* mean, char* variance, Geometry g, Parameters p, Staging bytes,
+                 Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, mean, variance};

@@ -79,12 +79,3 @@ __device__ void gather_chunk(RowBuffer& buffer, Chunk& chunk) {
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) chunk.element[j] = buffer.input[lane_index() * CHUNK + j];
 }
-
-// Of the chunk that begins with element `number`. One of so many lanes asks for the line of the cache that their chunks
-// lie in.
-__device__ void prefetch_chunk(const char* group, const Geometry& g, Index number, Index end) {
-    constexpr int SHARING = 128 / sizeof(Chunk);
-    if (lane_index() % SHARING == 0 && chunk_exists(number, end)) {
-        prefetch_line(group + packed_offset<OF_INPUT, Input>(g, number));
-    }
-}

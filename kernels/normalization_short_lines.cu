@@ -7,11 +7,11 @@
 // Constants that the plan sets, beside those of normalization_rows.cuh:
 //     LENGTH          elements of a group of less than a row; 0 otherwise
 //     GROUP_ROWS      rows of a group, a power of two
-//     PREFETCHED      1: input is prefetched while the launch ahead ends
 //     REPEATS         1: scale and bias are the same for all groups
 //     ROWS            rows that a warp holds, a power of two
 //     TEAMS           warps of a block, each with groups of its own
 //     RESIDENT        blocks of a multiprocessor for which there have to be registers, at least
+#include "ahead.cuh"
 #include "normalization_rows.cuh"
 
 constexpr int GROUPS_OF_ROW = LANES / LINE_LANES, OPERAND_ROWS = REPEATS ? GROUP_ROWS : ROWS;
@@ -174,20 +174,10 @@ constexpr int ROWS_OF_LANE = ROWS > LINE_LANES ? ROWS / LINE_LANES : 1;
 
 __device__ int lane_of_row(int row) { return (lane_index() & ~(LINE_LANES - 1)) + row % LINE_LANES; }
 
-__device__ void prefetch_short_rows(const char* input, const Geometry& g) {
-    const Arrays arrays = {input, nullptr, nullptr, nullptr, 0, 0, nullptr, nullptr};
-#pragma unroll
-    for (int r = 0; r < (PREFETCHED ? ROWS : 0); r++) {
-        const RowGroups groups(arrays, g, r);
-        const int number = group_of_row();
-        prefetch_chunk(groups.group(number).input, g, groups.begin + place_in_group(), groups.end(number));
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(TEAMS * LANES, RESIDENT)
 normalize_short_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
-                      double bias_number, char* mean, char* variance, Geometry g, Parameters p) {
-    prefetch_short_rows(input, g);
+                      double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     if (ENDS != WHOLE && group_of_warp() >= g.groups) return;
     __shared__ RowBuffer buffers[SPREAD ? TEAMS : 1];

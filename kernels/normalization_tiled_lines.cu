@@ -6,6 +6,7 @@
 //
 // Constants that the plan sets, beside those of normalization_lines.cuh and normalization_tiles.cuh:
 //     ROUNDS          so many times its rows does a warp add up in a tile, a power of two; 1 if they are normalized
+#include "ahead.cuh"
 #include "normalization_lines.cuh"
 #include "normalization_tiles.cuh"
 
@@ -32,7 +33,8 @@ __device__ Half sum_of_rows(RowBuffer& buffer, const Arrays& group, const Geomet
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_tiled_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance,
-                Geometry g, Parameters p) {
+                Geometry g, Parameters p, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead_of_steps();
     __shared__ RowBuffer buffers[GATHERED ? BLOCK / LANES : 1];
     __shared__ __align__(16) WarpHalves warp_halves;

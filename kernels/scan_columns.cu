@@ -20,6 +20,7 @@
 // Constants that the plan sets, beside those of the headers:
 //     ADDERS, SCANNERS     in warps
 // Dynamic shared memory: STAGES * (STAGE_BYTES + sizeof(Stage)).
+#include "ahead.cuh"
 #include "scan_column_fold.cuh"
 #include "scan_column_loaders.cuh"
 #include "scan_column_stores.cuh"
@@ -148,7 +149,8 @@ template <typename WorkOn> __device__ void visit_units(const Work& work, WorkOn 
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
-scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut) {
+scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Word first;

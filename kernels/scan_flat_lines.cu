@@ -6,6 +6,7 @@
 // whole.
 //
 // Constants that the plan sets: those of scan_short_lines.cuh.
+#include "ahead.cuh"
 #include "scan_short_lines.cuh"
 
 constexpr int LINE_CHUNKS = (LENGTH + CHUNK - 1) / CHUNK;
@@ -42,7 +43,9 @@ __device__ void stage_chunks(FlatChunk (&staged)[CHUNKS_OF_WARP], const char* in
     __syncwarp();
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) scan_flat_lines(const char* input, char* output, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+scan_flat_lines(const char* input, char* output, Geometry g, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     __shared__ FlatChunk staged_by_warp[GROUPS][CHUNKS_OF_WARP];
     FlatChunk (&staged)[CHUNKS_OF_WARP] = staged_by_warp[threadIdx.x / LANES];

@@ -4,6 +4,7 @@
 // Constants that the plan sets, beside those of scan_columns.cuh and panels.cuh:
 //     SPANS, ROWS    of a column
 //     EVEN           1: the last span ends where columns do
+#include "ahead.cuh"
 #include "scan_columns.cuh"
 #include "panels.cuh"
 
@@ -73,7 +74,8 @@ struct Share {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-scan_long_panels(const char* input, char* output, Geometry g, Staging bytes) {
+scan_long_panels(const char* input, char* output, Geometry g, Staging bytes, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Panels panels(input, output, g.lines / INNER, g.length, dynamic_shared, bytes);

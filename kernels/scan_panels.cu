@@ -1,5 +1,6 @@
 // Running sums and products of short columns in panels (panels.cuh). Each thread walks down some columns, chunk by
 // chunk. A column is a row of the tree (tree.cuh), or a part of one.
+#include "ahead.cuh"
 #include "panels.cuh"
 #include "scan.cuh"
 
@@ -41,7 +42,8 @@ __device__ void scan_column(const Panels& panels, int panel, int column) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-scan_panels(const char* input, char* output, Geometry g, Staging bytes) {
+scan_panels(const char* input, char* output, Geometry g, Staging bytes, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Panels panels(input, output, g.lines / INNER, g.length, dynamic_shared, bytes);

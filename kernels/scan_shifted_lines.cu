@@ -5,6 +5,7 @@
 // from a multiple of 16 bytes that they have in memory, and are stored in whole pieces.
 //
 // Constants that the plan sets: those of scan_short_lines.cuh.
+#include "ahead.cuh"
 #include "scan_short_lines.cuh"
 
 struct LinesBuffer {
@@ -41,7 +42,8 @@ struct LinesBuffer {
 };
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-scan_shifted_lines(const char* input, char* output, Geometry g) {
+scan_shifted_lines(const char* input, char* output, Geometry g, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     __shared__ LinesBuffer buffers[GROUPS];
     LinesBuffer& buffer = buffers[threadIdx.x / LANES];

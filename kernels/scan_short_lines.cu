@@ -5,6 +5,7 @@
 //
 // Constants that the plan sets, beside those of scan_short_lines.cuh:
 //     FLAT_IN, FLAT_OUT   1 where lines lie end to end, in the order of traversal
+#include "ahead.cuh"
 #include "scan_short_lines.cuh"
 
 // The lines of a row, end to end.
@@ -77,7 +78,9 @@ __device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Ge
     }
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) scan_short_lines(const char* input, char* output, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+scan_short_lines(const char* input, char* output, Geometry g, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];

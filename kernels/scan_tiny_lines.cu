@@ -4,6 +4,7 @@
 // Constants that the plan sets, beside those of scan_rows.cuh, of which WARPS is 1:
 //     LANE_LINES      lines that a lane has all of
 //     LENGTH          elements of a line
+#include "ahead.cuh"
 #include "scan_rows.cuh"
 
 constexpr int SHARE = LANE_LINES * LENGTH;  // elements of a lane
@@ -109,7 +110,9 @@ struct TinyRun {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(BLOCK) scan_tiny_lines(const char* input, char* output, Geometry g) {
+extern "C" __global__ void __launch_bounds__(BLOCK)
+scan_tiny_lines(const char* input, char* output, Geometry g, Ahead ahead) {
+    prefetch_share(input, ahead.bytes);
     await_launch_ahead();
     __shared__ TinyRun runs[GROUPS];
     TinyRun& run = runs[threadIdx.x / LANES];

@@ -163,16 +163,6 @@ def test_large_arrays_have_large_blocks():
     assert blocks(large, row, large) == (256, 1)
 
 
-def test_small_operands_are_prefetched_where_launches_begin_early():
-    def prefetched(length, divisor=None, **device):
-        arrays = layout((length,)), layout((length,)) if divisor is None else divisor, layout((length,))
-        return constants(modulus(*arrays, **device))["PREFETCHED"]
-
-    assert prefetched(2**18) == prefetched(2**18, F32) == "1"
-    assert prefetched(2**22) == prefetched(2**18, compute_capability=(8, 0)) == "0"
-    assert constants(modulus(SQUARE, layout((64,)), SQUARE))["PREFETCHED"] == "0"
-
-
 def test_shifted_bytes_have_small_blocks():
     padded, dense = layout((64, 4096), strides=(4097, 1), dtype=np.int8), layout((64, 4096), dtype=np.int8)
     assert modulus(padded, padded, dense).launches[0].block == 128

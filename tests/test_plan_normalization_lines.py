@@ -509,21 +509,3 @@ def test_moments_of_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected
     moment = layout((1, shape[1], 1, 1))
     arrays = {"input": layout(shape, dtype), "mean": moment, "variance": moment}
     assert kernels(make_plan(Moments((0, 2, 3)), arrays)) == expected
-
-
-@pytest.mark.parametrize(
-    ("shape", "axes", "prefetched"),
-    [
-        ((1024, 64), (1,), "1"),
-        ((1024, 1024), (1,), "1"),
-        ((4096, 1024), (1,), "1"),
-        ((64, 256, 16, 16), (0, 2, 3), "0"),  # 8 rows in each warp
-        ((65536, 1024), (1,), "0"),  # more than is prefetched
-        ((1024, 1023), (1,), "0"),  # chunks are not packed
-    ],
-)
-def test_small_groups_are_prefetched_where_launches_begin_early(shape, axes, prefetched):
-    arrays = {"input": layout(shape), "output": layout(shape)}
-    assert constants(make_plan(Normalization(axes), arrays))["PREFETCHED"] == prefetched
-    older = make_plan(Normalization(axes), arrays, H200._replace(compute_capability=(8, 9)))
-    assert constants(older)["PREFETCHED"] == "0"

@@ -37,6 +37,13 @@ class ArrayLayout(NamedTuple):
         """Whether every element lies at a multiple of its size, so that one access moves it."""
         return self.divides(self.dtype.itemsize)
 
+    @property
+    def is_one_run(self) -> bool:
+        """Whether the elements, in whatever order, are all there is from the first one's address on."""
+        steps = [(size - 1, stride) for size, stride in zip(self.shape, self.strides, strict=True) if size != 1]
+        reach = sum(count * stride for count, stride in steps)
+        return all(stride > 0 for _, stride in steps) and reach == (self.size - 1) * self.dtype.itemsize
+
     def divides(self, nbytes: int, axes: Iterable[int] | None = None) -> bool:
         """Whether `nbytes` divides the address and the strides of all axes (or of those given)."""
         chosen = range(len(self.shape)) if axes is None else axes

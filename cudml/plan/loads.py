@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cudml.plan.layout import ArrayLayout
+import numpy as np
+
+from cudml.plan.device import DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.plan import Struct
 
 #: kernels/gate.cuh: how an assembly line loads its stages.
 BY_ELEMENTS, BY_COPIES, IN_BULK = 0, 1, 2
@@ -19,3 +23,16 @@ _LARGE_BYTES = 1 << 26
 def eviction_of(source: ArrayLayout) -> str:
     """Of what is read once, while as much is written."""
     return EVICT_LAST if source.size * source.dtype.itemsize >= _LARGE_BYTES else EVICT_NORMALLY
+
+
+def bytes_ahead(layout: ArrayLayout, most_bytes: int, device: DeviceProperties) -> int:
+    """Of an array, that are asked for while the launch ahead ends (kernels/ahead.cuh): all, or 0 if these are more than
+    gain by it, or no run that begins with a whole piece."""
+    nbytes = layout.size * layout.dtype.itemsize
+    able = device.begins_early and layout.alignment == VECTOR_BYTES and layout.is_one_run
+    return nbytes if able and nbytes <= most_bytes else 0
+
+
+def asked_for_ahead(layout: ArrayLayout, most_bytes: int, device: DeviceProperties) -> Struct:
+    """The same as an argument of a kernel."""
+    return Struct((bytes_ahead(layout, most_bytes, device),), np.dtype(np.uint32))

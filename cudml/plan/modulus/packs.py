@@ -6,7 +6,7 @@ import math
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout
-from cudml.plan.loads import EVICT_NORMALLY, eviction_of
+from cudml.plan.loads import EVICT_NORMALLY, bytes_ahead, eviction_of
 from cudml.plan.modulus.call import ARRAYS, BLOCK, OPERANDS, Call, count_of, space
 from cudml.plan.modulus.runs import are_runs
 from cudml.plan.plan import Plan
@@ -19,9 +19,10 @@ _LARGE_BLOCK = 1024
 _BLOCK_OF_SHIFTED, _LEAST_PACK_OF_SHIFTED = 128, 8
 LEAST_LARGE = 1 << 23
 
-#: Operands of so many bytes together at most are prefetched while the launch ahead ends. Of many launches in a row 2^18
-#: float32 by as many take an H200 1.6 us so, and 2.0 else, 2^20 4.05 and 4.2, but 2^22 13.4 and 13.0.
-_PREFETCHED_BYTES = 1 << 23
+#: Bytes of an operand, at the most, that is asked for while the launch ahead ends, where all are one row each: 2^18
+#: float32 by as many take an H100 1.7 us so and 2.3 otherwise, 2^21 8.6 and 9.7, 2^23 33.6 and 34.5, 2^24 65.8 and
+#: 66.9.
+_AHEAD_BYTES = 1 << 26
 
 #: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
 #: reciprocals cost as much as two rows' remainders; of large ones 4 rows are 2 % slower than 2 on an H200.
@@ -57,13 +58,13 @@ def plan_packs(call: Call) -> Plan | None:
     packs = -(-(length + (0 if whole["output"] else pack - 1)) // pack)
     threads = math.prod(groups) * packs
     geometry = (
-        *(threads, length, outer[-1], strides["dividend"][-1], strides["output"][-1], *count_of(packs)),
+        *(threads, length, _elements_ahead(call, access), outer[-1]),
+        *(strides["dividend"][-1], strides["output"][-1], *count_of(packs)),
         *(end for name in OPERANDS for end in _extent(call, name)),
         *space(groups, ((*strides[name][:-1], strides[name][-1] * rows) for name in ARRAYS)),
     )
     block = _block_of(threads, rows, pack, access, call.device)
     own = {"PACK": pack, "ALIGNED_ROWS": whole["output"], "ROWS": rows, "RANK": len(call.sizes) - 1}
-    own |= {"PREFETCHED": rows == 1 and set(access.values()) <= {"PACKED", "NUMBER"} and _is_prefetched(call)}
     # Memory wants a pack of every thread that a multiprocessor has room for, or several of half as many.
     own |= {"BLOCKS": max(call.device.threads_per_multiprocessor // block, 1) if rows == 1 else 1}
     return call.plan("modulus_packs", access, threads, block, geometry, EVICTION=_eviction(call, access), **own)
@@ -89,9 +90,11 @@ def _least_packs(call: Call) -> float:
     return max(least, default=_LEAST_PACKS_OF_ROW)
 
 
-def _is_prefetched(call: Call) -> bool:
-    nbytes = sum(math.prod(call.sizes) * call.dtype(name).itemsize for name in OPERANDS if name in call.layouts)
-    return nbytes <= _PREFETCHED_BYTES and call.device.begins_early
+def _elements_ahead(call: Call, access: dict[str, str]) -> int:
+    """Of each operand, that are asked for ahead: all, of a row in packs and perhaps a number."""
+    layouts = [call.layouts[name] for name in OPERANDS if name in call.layouts]
+    is_row = len(call.sizes) == 1 and set(access.values()) <= {"PACKED", "NUMBER"}
+    return call.sizes[0] if is_row and all(bytes_ahead(each, _AHEAD_BYTES, call.device) for each in layouts) else 0
 
 
 def _eviction(call: Call, access: dict[str, str]) -> str:

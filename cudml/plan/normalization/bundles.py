@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import SECTOR_BYTES, power_of_two
+from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.bundle import LONG_RUN_BYTES, MOST_BLOCKS, Bundle, are_uneven_runs, repeat_in_pieces
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import rows_of
@@ -49,6 +50,11 @@ _LEAST_WAVES, _LEAST_WAVES_OF_FEW_BLOCKS = 1.9, 0.7
 #: about as long as it takes to load and add up all of it.
 _LEAST_FILLED_IN_TURN = 1 / 2
 
+#: Bytes of the input, at the most, that is asked for while the launch ahead ends: (64, 1280, 7, 7) float16s over 0, 2,
+#: 3 take an H100 12.4 us so and 13.6 otherwise, (64, 2048, 7, 7) 15.1 and 16.0, (64, 512, 14, 14) 13.5 and 14.4, (80,
+#: 2048, 7, 7) 21.0 either way, but (128, 2048, 7, 7) 26.0 and 25.4, of floats (64, 2048, 7, 7) 22.2 and 20.6.
+_AHEAD_BYTES = 13 << 20
+
 #: Threads of a multiprocessor, and of a block at the most. Halves take more registers, so there are fewer threads,
 #: unless that leaves many idle: (64, 2048, 7, 7) floats take an H100 20.8 us by 1024 threads and 21.5 by 768, float16s
 #: 19.6 and 17.2, but (32, 2048, 14, 14), of whose 96 threads 49 are busy, 23.7 and 25.0.
@@ -71,7 +77,8 @@ def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) 
     own = {"UNITS": power_of_two(bundle.units(groups)), "BLOCK_UNITS": bundle.sums(groups)}
     own["AT_FIRST"] = _at_first(bundle, groups, resident, device)
     constants = {**groups.constants(spec), **bundle.constants(groups), **own, "BLOCK": threads, "RESIDENT": resident}
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
+    ahead = asked_for_ahead(groups.source, 0 if groups.are_columns else _AHEAD_BYTES, device)
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), ahead)
     kernel = "normalize_bundles" if bundle.blocks == 1 else "normalize_shared_bundles"
     grid, shared_bytes = bundle.grid(groups), bundle.bytes(groups)
     launch = Launch(kernel, grid, threads, arguments, shared_bytes, cluster=bundle.blocks, early=True)

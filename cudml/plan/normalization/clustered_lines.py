@@ -97,7 +97,6 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
     shares = {
         **shares_of_several(groups, _WARPS, share.rows),
         "CLUSTER": blocks,
-        "PREFETCHED": False,
         "OPERANDS_EARLY": groups.has("output") and share.early and groups.has_narrow_operands,
         "RESIDENT": resident,
         "ENDS": ends_of(groups, blocks * _WARPS * share.rows * LANES, 1),

@@ -6,9 +6,10 @@ import math
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import ArrayLayout, power_of_two
+from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import array_arguments, parameters
-from cudml.plan.plan import Launch, Plan, constants_of
+from cudml.plan.plan import Argument, Launch, Plan, Struct, constants_of
 from cudml.plan.spec import Normalization
 
 #: Rows for each multiprocessor from which on it is memory alone that counts.
@@ -21,14 +22,11 @@ _MANY_ROWS = 256
 THREADS_OF_48, THREADS_OF_56, THREADS_OF_64 = 1344, 1152, 1024
 THREADS_OF_80, THREADS_OF_96, THREADS_OF_128, THREADS_OF_160 = 768, 640, 512, 384
 
-#: What is prefetched while the launch ahead ends, at most: in all, and of each warp. Of many launches in a row (1024,
-#: 1024) floats take an H200 3.2 us so, and 3.6 else; but (65536, 64) 9.7 and 9.5, and (64, 256, 16, 16) over 0, 2, 3, 8
-#: rows in each warp, 11.8 and 11.3.
-_PREFETCHED_BYTES, _PREFETCHED_ROWS = 1 << 22, 4
-
-#: And of groups of one run, which a thread prefetches in bulk: (4096, 1024) take 10.0 us and 10.5, (8192, 1024) 17.3
-#: either way. Moments of (4096, 1024) take 5.7 us so, and 5.5 else.
-_PREFETCHED_IN_BULK = 1 << 24
+#: Bytes of the input, at the most, that is asked for while the launch ahead ends, where it is normalized and where only
+#: moments are wanted: of many launches in a row (32, 128, 14, 14) floats over 0, 2, 3 take an H100 4.1 us so and 4.9
+#: otherwise, (8192, 1001) 24.9 and 25.9, (131072, 64) 24.0 and 24.5, (262144, 64) 46.0 and 46.4; moments of (1024,
+#: 1024) 2.4 and 3.0, but of (2048, 2048) 7.3 and 6.9, of (64, 1024, 7, 7) over 0, 2, 3 7.2 and 6.5.
+_AHEAD_BYTES, _AHEAD_BYTES_OF_MOMENTS = 1 << 26, 1 << 22
 
 #: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
 _RUNS_ITEMSIZE = 4
@@ -75,17 +73,9 @@ def is_gelu(spec: Normalization) -> bool:
     return spec.activation is not None and spec.activation.name == "gelu"
 
 
-def are_prefetched(groups: Groups, device: DeviceProperties, rows: int) -> bool:
-    """Whether the input is, while the launch ahead ends, by warps that hold so many rows."""
-    few = groups.source.size * groups.source.dtype.itemsize <= _PREFETCHED_BYTES and rows <= _PREFETCHED_ROWS
-    return few and device.begins_early and (groups.packed("input") or groups.length == 0)
-
-
-def are_prefetched_by_block(groups: Groups, device: DeviceProperties, rows: int) -> bool:
-    """The same of a block for each group, a thread of which prefetches what is one run."""
-    if len(groups.reduced.sizes) > 1 or not (groups.packed("input") and groups.has("output")):
-        return are_prefetched(groups, device, rows)
-    return groups.source.size * groups.source.dtype.itemsize <= _PREFETCHED_IN_BULK and device.begins_early
+def input_ahead(groups: Groups, device: DeviceProperties) -> Struct:
+    """The argument of kernels that ask for the input ahead."""
+    return asked_for_ahead(groups.source, _AHEAD_BYTES if groups.has("output") else _AHEAD_BYTES_OF_MOMENTS, device)
 
 
 def constants_of_lines(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
@@ -192,8 +182,9 @@ def one_launch(
     blocks: int,
     warps: int,
     cluster: int = 1,
+    own: tuple[Argument, ...] = (),
 ) -> Plan:
-    """The plan of so many blocks of `warps` warps that read all groups once."""
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec))
+    """The plan of so many blocks of `warps` warps that read all groups once, by a kernel with arguments of its own."""
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), *own)
     launch = Launch(f"normalize_{kernel}", blocks, warps * LANES, arguments, cluster=cluster, early=True)
     return Plan(f"normalization_{source}.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))

@@ -71,7 +71,7 @@ def plan_long_panels(groups: Groups, spec: Normalization, device: DeviceProperti
         "BANDS": bands,
         "PADDED": bool(staging.constants["PADDED"]) and not bands,
     }
-    return one_shot_plan("long_panels", groups, spec, staging, own, threads, panels)
+    return one_shot_plan("long_panels", groups, spec, staging, own, threads, panels, device)
 
 
 def _are_in_bands(groups: Groups) -> bool:

@@ -20,8 +20,8 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_128,
     THREADS_OF_160,
     are_many,
-    are_prefetched_by_block,
     blocks_of,
+    input_ahead,
     is_gelu,
     is_shifted,
     one_launch,
@@ -111,9 +111,8 @@ def plan_own_lines_of_any(groups: Groups, spec: Normalization, device: DevicePro
         "OPERANDS_EARLY": _are_loaded_early(groups, rows, device),
         "RESIDENT": blocks_of(device, threads, LANES),
         "CLUSTER": 1,
-        "PREFETCHED": are_prefetched_by_block(groups, device, rows),
     }
-    return one_launch("lines", "lines", groups, spec, shares, groups.count, 1)
+    return one_launch("lines", "lines", groups, spec, shares, groups.count, 1, own=(input_ahead(groups, device),))
 
 
 def _rows_of_own_warps(groups: Groups) -> range:

@@ -6,6 +6,7 @@ import math
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.panels import MOST_BYTES, Staging, are_panels, panels_of_block, staging_of
@@ -37,6 +38,11 @@ _THREADS, _THREADS_OF_READERS, _REGISTERS, _ALL_REGISTERS = 128, 256, 64, 65536
 #: Elements that are normalized at a time: (484375, 64, 3) float16 take 185 us so and 255 with 32 of them.
 _AT_ONCE = 16
 
+#: Bytes of the input, at the most, that is asked for while the launch ahead ends: (65536, 5, 3) float32 take 4.5 us so
+#: and 5.5 otherwise, (196608, 5, 3) 14.8 and 15.1, (1000, 200, 5), by kernels/normalization_long_panels.cu, 7.2 and
+#: 8.2.
+_AHEAD_BYTES = 1 << 24
+
 
 def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """One-shot blocks that move some panels each; None where groups are not the columns of such, or are faster else."""
@@ -53,7 +59,7 @@ def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "RESIDENT": _ALL_REGISTERS // _REGISTERS // threads,
         "CHUNKS_AT_ONCE": max(1, _AT_ONCE // groups.chunk),
     }
-    return one_shot_plan("panels", groups, spec, staging, shares, threads, panels)
+    return one_shot_plan("panels", groups, spec, staging, shares, threads, panels, device)
 
 
 def lie_in_panels(groups: Groups) -> bool:
@@ -74,9 +80,11 @@ def one_shot_plan(
     constants: dict[str, str | int | bool],
     threads: int,
     panels: int,
+    device: DeviceProperties,
 ) -> Plan:
     """Of blocks of so many threads and panels, with constants of their own."""
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), staging.places)
+    ahead = asked_for_ahead(groups.source, _AHEAD_BYTES, device)
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), staging.places, ahead)
     blocks = math.ceil(groups.count // groups.kept.sizes[-1] / panels)
     launch = Launch(f"normalize_{kind}", blocks, threads, arguments, staging.shared_bytes, early=True)
     defined = constants_of(**{**groups.constants(spec), **staging.constants, "EVICTION": groups.eviction, **constants})

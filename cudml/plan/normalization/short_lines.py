@@ -13,9 +13,9 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_48,
     THREADS_OF_64,
     THREADS_OF_80,
-    are_prefetched,
     chunks_of,
     ends_of,
+    input_ahead,
     one_launch,
     resident_blocks,
     rows_of,
@@ -58,7 +58,6 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     shares = {
         **shares_of(groups, held),
         "TEAMS": _WARPS,
-        "PREFETCHED": are_prefetched(groups, device, held),
         "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
         "RESIDENT": resident_blocks(groups, device, threads, _WARPS * LANES, of_readers),
         "LINE_LANES": lanes,
@@ -71,4 +70,5 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
         shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
     blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
-    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS)
+    ahead = input_ahead(groups, device)
+    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS, own=(ahead,))

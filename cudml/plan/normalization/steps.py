@@ -55,13 +55,14 @@ def sum_step(
     block: int,
     columns: int = 1,
     shared_bytes: int = 0,
+    own: tuple[Argument, ...] = (),
 ) -> Plan:
     """The sums of all tiles, from which the last blocks find the statistics. A block has a tile of so many neighbouring
-    groups."""
+    groups. The kernel may have arguments of its own."""
     strips = math.ceil(groups.count / columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
     statistics = (_NORMALIZERS, Pointer("mean"), Pointer("variance"))
-    arguments = (Pointer("input"), Scratch(), *statistics, groups.geometry, parameters(groups, spec))
+    arguments = (Pointer("input"), Scratch(), *statistics, groups.geometry, parameters(groups, spec), *own)
     launch = Launch(f"sum_{kind}", strips * groups.tiles, block, arguments, shared_bytes, early=True)
     workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), (launch,), workspace, 8 * words)

@@ -64,7 +64,7 @@ def plan_lines(
 ) -> Plan:
     """The launch of a scan of lines of one tile each, or of two that fit a block."""
     shifted = _shifted(arrays, constants, work)
-    short = plan_short_lines(arrays, constants, work, bool(shifted["SHIFTED_IN"]))
+    short = plan_short_lines(arrays, constants, work, device, bool(shifted["SHIFTED_IN"]))
     return short or _plan_long_lines(spec, constants, work, device, shifted)
 
 
