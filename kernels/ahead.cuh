@@ -2,9 +2,8 @@
 // input. Memory has little else to do then, and the second-level cache holds a small array until it is loaded.
 //
 // Each block asks for a share, whatever it works on itself. Of many launches in a row an H100 sums (1024, 1024) floats
-// along axis 0 in 5.1 us so, and in 6.6 otherwise; in 5.5 if a thread asks for 2048 bytes at once. How large arrays may
-// be depends on the kernel, and the plan knows: those whose blocks are few and hold all of the input lose by it from 13
-// to 16 MB on, as the cache has what the launch ahead stores besides.
+// along axis 0 in 5.1 us so, and in 6.6 otherwise; in 5.5 if a thread asks for 2048 bytes at once. Large arrays lose by
+// it, from 4 MB on or from 64, by how much of them a kernel's first blocks ask for: the plan knows.
 #pragma once
 
 #include "intrinsics.cuh"
@@ -13,8 +12,8 @@ struct Ahead {
     unsigned bytes;  // of the input, which nobody asks for where these are 0
 };
 
-// Of so many bytes from a multiple of 16 on; those behind the last such multiple nobody asks for.
-__device__ inline void prefetch_share(const char* array, unsigned bytes) {
+// Asks for this block's share of so many bytes, which begin at a multiple of 16; not for less than 16 at their end.
+__device__ inline void prefetch_ahead(const char* array, unsigned bytes) {
     if (bytes == 0) return;
     constexpr unsigned PIECE = 16, AT_ONCE = 512 / PIECE;
     const unsigned pieces = bytes / PIECE, share = (pieces + gridDim.x - 1) / gridDim.x;

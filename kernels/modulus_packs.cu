@@ -17,7 +17,7 @@
 struct Geometry {
     Index threads;
     Index length;                   // elements of a row
-    Index ahead;                    // elements of each operand that are asked for (ahead.cuh)
+    Index dividend_ahead, divisor_ahead;  // bytes that are asked for (ahead.cuh)
     Index rows;                     // rows along the last of the outer axes
     Index dividend_row, output_row; // from one of them to the next, in bytes
     Count packs;                    // of a row
@@ -106,9 +106,8 @@ __device__ void write_part(const DividendLine& x, const DivisorLine& y, char* ro
 }
 
 __device__ void prefetch_operands(const char* dividend, const char* divisor, const Geometry& g) {
-    const unsigned ahead = static_cast<unsigned>(g.ahead);
-    if (DIVIDEND_ACCESS == PACKED) prefetch_share(dividend, ahead * sizeof(StoredDividend));
-    if (DIVISOR_ACCESS == PACKED) prefetch_share(divisor, ahead * sizeof(StoredDivisor));
+    prefetch_ahead(dividend, static_cast<unsigned>(g.dividend_ahead));
+    prefetch_ahead(divisor, static_cast<unsigned>(g.divisor_ahead));
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)

@@ -16,7 +16,7 @@
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_columns(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];
@@ -88,7 +88,7 @@ struct Rounds {
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance, Geometry g,
             Parameters p, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead_of_steps();
     __shared__ ColumnSums column_sums;
     __shared__ Input first_of[COLUMNS];

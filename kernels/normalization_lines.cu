@@ -85,7 +85,7 @@ __device__ void normalize_share(const Arrays& arrays, const Geometry& g, const P
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 normalize_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                 double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }

@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 normalize_long_panels(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                       double bias_number, char* mean, char* variance, Geometry g, Parameters p, Staging bytes,
                       Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     __shared__ SpanSums<SPANS, GROUPS> sums;

@@ -177,7 +177,7 @@ __device__ int lane_of_row(int row) { return (lane_index() & ~(LINE_LANES - 1)) 
 extern "C" __global__ void __launch_bounds__(TEAMS * LANES, RESIDENT)
 normalize_short_lines(const char* input, char* output, const char* scale, const char* bias, double scale_number,
                       double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     if (ENDS != WHOLE && group_of_warp() >= g.groups) return;
     __shared__ RowBuffer buffers[SPREAD ? TEAMS : 1];

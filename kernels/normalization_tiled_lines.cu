@@ -34,7 +34,7 @@ __device__ Half sum_of_rows(RowBuffer& buffer, const Arrays& group, const Geomet
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT)
 sum_tiled_lines(const char* input, Word* control, Normalizer<Compute>* normalizers, char* mean, char* variance,
                 Geometry g, Parameters p, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead_of_steps();
     __shared__ RowBuffer buffers[GATHERED ? BLOCK / LANES : 1];
     __shared__ __align__(16) WarpHalves warp_halves;

@@ -150,7 +150,7 @@ template <typename WorkOn> __device__ void visit_units(const Work& work, WorkOn 
 
 extern "C" __global__ void __launch_bounds__(WARPS * LANES, 1)
 scan_columns(const char* input, char* output, Word* control, Geometry g, Cut cut, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(128) unsigned char dynamic_shared[];
     __shared__ Word first;

@@ -45,7 +45,7 @@ __device__ void stage_chunks(FlatChunk (&staged)[CHUNKS_OF_WARP], const char* in
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 scan_flat_lines(const char* input, char* output, Geometry g, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     __shared__ FlatChunk staged_by_warp[GROUPS][CHUNKS_OF_WARP];
     FlatChunk (&staged)[CHUNKS_OF_WARP] = staged_by_warp[threadIdx.x / LANES];

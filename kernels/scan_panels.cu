@@ -43,7 +43,7 @@ __device__ void scan_column(const Panels& panels, int panel, int column) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 scan_panels(const char* input, char* output, Geometry g, Staging bytes, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Panels panels(input, output, g.lines / INNER, g.length, dynamic_shared, bytes);

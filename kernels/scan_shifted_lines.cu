@@ -43,7 +43,7 @@ struct LinesBuffer {
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 scan_shifted_lines(const char* input, char* output, Geometry g, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     __shared__ LinesBuffer buffers[GROUPS];
     LinesBuffer& buffer = buffers[threadIdx.x / LANES];

@@ -80,7 +80,7 @@ __device__ void store_short(RowBuffer& buffer, const ShortLines& lines, const Ge
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 scan_short_lines(const char* input, char* output, Geometry g, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];

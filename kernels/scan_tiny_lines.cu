@@ -112,7 +112,7 @@ struct TinyRun {
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 scan_tiny_lines(const char* input, char* output, Geometry g, Ahead ahead) {
-    prefetch_share(input, ahead.bytes);
+    prefetch_ahead(input, ahead.bytes);
     await_launch_ahead();
     __shared__ TinyRun runs[GROUPS];
     TinyRun& run = runs[threadIdx.x / LANES];

@@ -46,10 +46,13 @@ def test_blocks_ask_for_each_piece_once(nbytes, grid, block):
         ((3, 1, 4), (4, 99, 1), True),
         ((2, 3, 4), (4, 8, 1), True),
         ((), (), True),
+        ((0, 3), (0, 1), True),
+        ((1, 4), (-4, 1), True),
         ((3, 4), (5, 1), False),  # rows are padded
         ((3, 4), (-4, 1), False),  # the first element is not the first in memory
         ((3, 4), (0, 1), False),
         ((3, 4), (4, 2), False),
+        ((3, 3), (2, 2), False),  # as long as a run, with gaps and what lies twice
     ],
 )
 def test_arrays_that_are_one_run(shape, strides, expected):
@@ -90,7 +93,9 @@ def planned(spec, source, device=H200):
         (Normalization((1,)), "float32", (65536, 5, 3), (1 << 19, 5, 3)),  # panels
         (Normalization((1,)), "float32", (1000, 200, 5), (1 << 13, 200, 5)),
         (Normalization((0, 2, 3)), "float16", (64, 1280, 7, 7), (96, 2048, 7, 7)),  # bundles
+        (Normalization((0, 2, 3)), "float16", (2048, 256, 3, 3), (512, 2048, 7, 7)),
         (Moments((1,)), "float32", (1024, 1024), (2048, 1024)),
+        (Moments((0,)), "float32", (64, 16384), (64, 1 << 17)),
         (Moments((0,)), "float32", (4096, 1024), (8192, 1024)),
         (Moments((1,)), "float32", (4, 1 << 20), (8, 1 << 20)),
     ],
@@ -104,15 +109,28 @@ def test_small_inputs_are_asked_for(spec, dtype, small, large):
     assert planned(spec, source, older)[-1] == planned(spec, layout(small, dtype, alignment=8))[-1] == 0
 
 
+@pytest.mark.parametrize("strides", [(2048, 1), (-1024, 1), (0, 1)])
+@pytest.mark.parametrize("spec", [Scan("sum", F32, 0), Normalization((1,)), Normalization((0,))])
+def test_nobody_asks_for_what_is_no_run(spec, strides):
+    """From the first element on there may be no such number of bytes."""
+    assert planned(spec, layout((1024, 1024)))[-1] > 0
+    assert planned(spec, layout((1024, 1024), strides=strides))[-1] == 0
+
+
 def test_small_operands_are_asked_for():
-    def ahead(dividend, divisor, device=H200) -> int:
+    def ahead(dividend, divisor, device=H200) -> tuple[int, ...]:
         arrays = {"dividend": dividend, "divisor": divisor, "output": layout(dividend.shape)}
         (launch,) = make_plan(Modulus(F32), arrays, device).launches
         assert launch.kernel == "modulus_packs"
-        return launch.arguments[-1].values[2]
+        return tuple(launch.arguments[-1].values[2:4])
 
     row, square = layout((1 << 18,)), layout((512, 512))
-    assert ahead(row, row) == ahead(row, F32) == 1 << 18
-    assert ahead(layout((1 << 25,)), F32) == ahead(row, row, H200._replace(compute_capability=(8, 0))) == 0
-    assert ahead(square, square) == 512 * 512
-    assert ahead(square, layout((512,))) == ahead(row, layout((1 << 18,), alignment=4)) == 0
+    assert ahead(row, row) == ahead(square, square) == (1 << 20, 1 << 20)
+    assert ahead(row, F32) == (1 << 20, 0)
+    assert ahead(layout((1 << 18,), "float16"), row) == (1 << 19, 1 << 20)
+    assert ahead(layout((1 << 24,), "float16"), layout((1 << 24,), "float64")) == (1 << 25, 0)
+    nothing = (0, 0)
+    assert ahead(layout((1 << 25,)), F32) == ahead(row, row, H200._replace(compute_capability=(8, 0))) == nothing
+    assert ahead(square, layout((512,))) == ahead(row, layout((1 << 18,), alignment=4)) == nothing
+    padded = layout((512, 512), strides=(1024, 1))
+    assert ahead(padded, padded) == nothing

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -39,10 +41,10 @@ class ArrayLayout(NamedTuple):
 
     @property
     def is_one_run(self) -> bool:
-        """Whether the elements, in whatever order, are all there is from the first one's address on."""
-        steps = [(size - 1, stride) for size, stride in zip(self.shape, self.strides, strict=True) if size != 1]
-        reach = sum(count * stride for count, stride in steps)
-        return all(stride > 0 for _, stride in steps) and reach == (self.size - 1) * self.dtype.itemsize
+        """Whether the elements lie side by side, in whatever order of the axes, the first one first."""
+        steps = sorted((stride, size) for size, stride in zip(self.shape, self.strides, strict=True) if size != 1)
+        inner = itertools.accumulate((size for _, size in steps), operator.mul, initial=self.dtype.itemsize)
+        return self.size == 0 or all(stride == nbytes for (stride, _), nbytes in zip(steps, inner, strict=False))
 
     def divides(self, nbytes: int, axes: Iterable[int] | None = None) -> bool:
         """Whether `nbytes` divides the address and the strides of all axes (or of those given)."""

@@ -26,13 +26,13 @@ def eviction_of(source: ArrayLayout) -> str:
 
 
 def bytes_ahead(layout: ArrayLayout, most_bytes: int, device: DeviceProperties) -> int:
-    """Of an array, that are asked for while the launch ahead ends (kernels/ahead.cuh): all, or 0 if these are more than
-    gain by it, or no run that begins with a whole piece."""
+    """How many bytes of an array are asked for while the launch ahead ends (kernels/ahead.cuh): all, or none if they
+    are more than `most_bytes`, no run from a multiple of 16 bytes on, or if launches do not begin early."""
     nbytes = layout.size * layout.dtype.itemsize
-    able = device.begins_early and layout.alignment == VECTOR_BYTES and layout.is_one_run
-    return nbytes if able and nbytes <= most_bytes else 0
+    able = device.begins_early and nbytes <= most_bytes and layout.alignment == VECTOR_BYTES and layout.is_one_run
+    return nbytes if able else 0
 
 
 def asked_for_ahead(layout: ArrayLayout, most_bytes: int, device: DeviceProperties) -> Struct:
-    """The same as an argument of a kernel."""
+    """The same as an argument of a kernel, struct Ahead."""
     return Struct((bytes_ahead(layout, most_bytes, device),), np.dtype(np.uint32))

@@ -19,9 +19,8 @@ _LARGE_BLOCK = 1024
 _BLOCK_OF_SHIFTED, _LEAST_PACK_OF_SHIFTED = 128, 8
 LEAST_LARGE = 1 << 23
 
-#: Bytes of an operand, at the most, that is asked for while the launch ahead ends, where all are one row each: 2^18
-#: float32 by as many take an H100 1.7 us so and 2.3 otherwise, 2^21 8.6 and 9.7, 2^23 33.6 and 34.5, 2^24 65.8 and
-#: 66.9.
+#: Bytes of an operand, at the most, that is asked for while the launch ahead ends: 2^18 float32 by as many take an H100
+#: 1.7 us so and 2.3 otherwise, 2^21 8.6 and 9.7, 2^23 33.6 and 34.5, 2^24 65.8 and 66.9.
 _AHEAD_BYTES = 1 << 26
 
 #: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
@@ -58,7 +57,7 @@ def plan_packs(call: Call) -> Plan | None:
     packs = -(-(length + (0 if whole["output"] else pack - 1)) // pack)
     threads = math.prod(groups) * packs
     geometry = (
-        *(threads, length, _elements_ahead(call, access), outer[-1]),
+        *(threads, length, *_bytes_ahead(call, access), outer[-1]),
         *(strides["dividend"][-1], strides["output"][-1], *count_of(packs)),
         *(end for name in OPERANDS for end in _extent(call, name)),
         *space(groups, ((*strides[name][:-1], strides[name][-1] * rows) for name in ARRAYS)),
@@ -90,11 +89,12 @@ def _least_packs(call: Call) -> float:
     return max(least, default=_LEAST_PACKS_OF_ROW)
 
 
-def _elements_ahead(call: Call, access: dict[str, str]) -> int:
-    """Of each operand, that are asked for ahead: all, of a row in packs and perhaps a number."""
-    layouts = [call.layouts[name] for name in OPERANDS if name in call.layouts]
+def _bytes_ahead(call: Call, access: dict[str, str]) -> list[int]:
+    """Of either operand, that are asked for while the launch ahead ends: of rows in packs, next to such or to a
+    number."""
     is_row = len(call.sizes) == 1 and set(access.values()) <= {"PACKED", "NUMBER"}
-    return call.sizes[0] if is_row and all(bytes_ahead(each, _AHEAD_BYTES, call.device) for each in layouts) else 0
+    layouts = [call.layouts.get(name) if is_row else None for name in OPERANDS]
+    return [bytes_ahead(layout, _AHEAD_BYTES, call.device) if layout else 0 for layout in layouts]
 
 
 def _eviction(call: Call, access: dict[str, str]) -> str:

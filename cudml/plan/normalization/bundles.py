@@ -77,7 +77,7 @@ def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) 
     own = {"UNITS": power_of_two(bundle.units(groups)), "BLOCK_UNITS": bundle.sums(groups)}
     own["AT_FIRST"] = _at_first(bundle, groups, resident, device)
     constants = {**groups.constants(spec), **bundle.constants(groups), **own, "BLOCK": threads, "RESIDENT": resident}
-    ahead = asked_for_ahead(groups.source, 0 if groups.are_columns else _AHEAD_BYTES, device)
+    ahead = asked_for_ahead(groups.source, _AHEAD_BYTES, device)
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), ahead)
     kernel = "normalize_bundles" if bundle.blocks == 1 else "normalize_shared_bundles"
     grid, shared_bytes = bundle.grid(groups), bundle.bytes(groups)

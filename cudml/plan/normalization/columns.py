@@ -21,7 +21,7 @@ from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import apply_step, array_arguments, parameters, sum_step
 from cudml.plan.normalization.strips import plan_strips
 from cudml.plan.normalization.whole_columns import are_read_one_by_one, are_short_with_operands, are_whole_halves
-from cudml.plan.plan import Argument, Launch, Plan, Struct, constants_of
+from cudml.plan.plan import Launch, Plan, Struct, constants_of
 from cudml.plan.spec import Normalization
 
 #: Threads that shall fit a multiprocessor at a time: they have 80 registers each, 64 if they hold less, or 128 in
@@ -43,9 +43,9 @@ _BLOCKS_OF_CLUSTERS = {True: (0.0, 3.5), False: (0.25, 1.0)}
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: of whole columns that are normalized,
 #: in two steps, and where only moments are wanted. On an H100 (64, 32768) floats take 7.6 us so and 8.3 otherwise, (64,
-#: 49152) 10.1 and 9.9; (32768, 64) 11.4 and 13.0, (49152, 64) 14.5 and 16.0, (65536, 64) 19.5 and 18.8; moments of
+#: 49152) 10.1 and 9.9; (32768, 64) 11.2 and 13.0, (49152, 64) 14.5 and 16.0, (65536, 64) 19.5 and 18.8; moments of
 #: (4096, 1024) 8.4 and 9.5, but of (64, 7, 7, 2048) over 0, 1, 2 an H200 9.8 and 9.4.
-_AHEAD_BYTES, _AHEAD_BYTES_OF_STEPS, _AHEAD_BYTES_OF_MOMENTS = 10 << 20, 13 << 20, 1 << 24
+_AHEAD_BYTES_OF_WHOLE, _AHEAD_BYTES_OF_STEPS, _AHEAD_BYTES_OF_MOMENTS = 10 << 20, 13 << 20, 1 << 24
 
 #: What all warps of a block have of them at the most, in static shared memory, of which there are 48 KiB.
 _NARROW_ROWS_BYTES = 36 << 10
@@ -55,7 +55,7 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     """The launches for groups that lie side by side."""
     chosen = columns_of(groups, device)
     if chosen.rounds == 1 and groups.length <= chosen.tile:
-        return _one_launch("columns", groups, spec, chosen, _input_ahead(groups, _AHEAD_BYTES, device))
+        return _one_launch("columns", groups, spec, chosen, _input_ahead(groups, _AHEAD_BYTES_OF_WHOLE, device))
     bundled = plan_bundles(groups, spec, device)
     if bundled is not None:
         return bundled
@@ -71,7 +71,7 @@ def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, ad
     """Each with tiles of its own."""
     in_tiles = groups.in_tiles(added.tile)
     constants, ahead = _constants(in_tiles, spec, added), _input_ahead(groups, _AHEAD_BYTES_OF_STEPS, device)
-    sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, own=(ahead,))
+    sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, ahead=ahead)
     if not groups.has("output"):
         return sums
     applied = applied_columns(groups)
@@ -80,8 +80,8 @@ def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, ad
     return replace(sums, then=apply_step("columns", in_tiles, spec, constants, applied.threads, applied.width))
 
 
-def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns, *own: Argument) -> Plan:
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), *own)
+def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns, ahead: Struct | None = None) -> Plan:
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), *((ahead,) if ahead else ()))
     launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments, early=True)
     return Plan(f"normalization_{kind}.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
 

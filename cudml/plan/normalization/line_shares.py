@@ -9,7 +9,7 @@ from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import array_arguments, parameters
-from cudml.plan.plan import Argument, Launch, Plan, Struct, constants_of
+from cudml.plan.plan import Launch, Plan, Struct, constants_of
 from cudml.plan.spec import Normalization
 
 #: Rows for each multiprocessor from which on it is memory alone that counts.
@@ -182,9 +182,9 @@ def one_launch(
     blocks: int,
     warps: int,
     cluster: int = 1,
-    own: tuple[Argument, ...] = (),
+    ahead: Struct | None = None,
 ) -> Plan:
-    """The plan of so many blocks of `warps` warps that read all groups once, by a kernel with arguments of its own."""
-    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), *own)
+    """The plan of so many blocks of `warps` warps that read all groups once; `ahead`: kernels/ahead.cuh."""
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), *((ahead,) if ahead else ()))
     launch = Launch(f"normalize_{kernel}", blocks, warps * LANES, arguments, cluster=cluster, early=True)
     return Plan(f"normalization_{source}.cu", constants_of(**constants_of_lines(groups, spec), **shares), (launch,))

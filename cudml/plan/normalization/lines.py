@@ -116,8 +116,8 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES, of_readers)
     if is_shifted(groups) and groups.count <= device.multiprocessors:
         shares["RESIDENT"] = 1  # there are no more: (52, 5958) floats take an H100 4.0 us so, and 5.5 with 3
-    shares |= {"CLUSTER": 1}
-    return one_launch("lines", "lines", groups, spec, shares, groups.count, warps, own=(input_ahead(groups, device),))
+    shares["CLUSTER"] = 1
+    return one_launch("lines", "lines", groups, spec, shares, groups.count, warps, ahead=input_ahead(groups, device))
 
 
 def _shares_of_several(groups: Groups, spec: Normalization, warps: int, of_warp: int) -> dict[str, int]:

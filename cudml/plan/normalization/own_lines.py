@@ -112,7 +112,7 @@ def plan_own_lines_of_any(groups: Groups, spec: Normalization, device: DevicePro
         "RESIDENT": blocks_of(device, threads, LANES),
         "CLUSTER": 1,
     }
-    return one_launch("lines", "lines", groups, spec, shares, groups.count, 1, own=(input_ahead(groups, device),))
+    return one_launch("lines", "lines", groups, spec, shares, groups.count, 1, ahead=input_ahead(groups, device))
 
 
 def _rows_of_own_warps(groups: Groups) -> range:

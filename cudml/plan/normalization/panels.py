@@ -38,9 +38,9 @@ _THREADS, _THREADS_OF_READERS, _REGISTERS, _ALL_REGISTERS = 128, 256, 64, 65536
 #: Elements that are normalized at a time: (484375, 64, 3) float16 take 185 us so and 255 with 32 of them.
 _AT_ONCE = 16
 
-#: Bytes of the input, at the most, that is asked for while the launch ahead ends: (65536, 5, 3) float32 take 4.5 us so
-#: and 5.5 otherwise, (196608, 5, 3) 14.8 and 15.1, (1000, 200, 5), by kernels/normalization_long_panels.cu, 7.2 and
-#: 8.2.
+#: Bytes of the input, at the most, that is asked for while the launch ahead ends: (65536, 5, 3) float32 take an H100
+#: 4.5 us so and 5.5 otherwise, (196608, 5, 3) 14.8 and 15.1, (1000, 200, 5), by kernels/normalization_long_panels.cu,
+#: 7.2 and 8.2.
 _AHEAD_BYTES = 1 << 24
 
 

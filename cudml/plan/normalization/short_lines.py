@@ -71,4 +71,4 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
     blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
     ahead = input_ahead(groups, device)
-    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS, own=(ahead,))
+    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS, ahead=ahead)

@@ -55,13 +55,14 @@ def sum_step(
     block: int,
     columns: int = 1,
     shared_bytes: int = 0,
-    own: tuple[Argument, ...] = (),
+    ahead: Struct | None = None,
 ) -> Plan:
     """The sums of all tiles, from which the last blocks find the statistics. A block has a tile of so many neighbouring
-    groups. The kernel may have arguments of its own."""
+    groups. `ahead`: kernels/ahead.cuh."""
     strips = math.ceil(groups.count / columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
     statistics = (_NORMALIZERS, Pointer("mean"), Pointer("variance"))
+    own = (ahead,) if ahead else ()
     arguments = (Pointer("input"), Scratch(), *statistics, groups.geometry, parameters(groups, spec), *own)
     launch = Launch(f"sum_{kind}", strips * groups.tiles, block, arguments, shared_bytes, early=True)
     workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0

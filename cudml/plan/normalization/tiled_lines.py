@@ -83,7 +83,7 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
     constants |= shares
     ahead = asked_for_ahead(groups.source, _AHEAD_BYTES, device)
-    sums = sum_step("tiled_lines", groups, spec, constants, block, own=(ahead,))
+    sums = sum_step("tiled_lines", groups, spec, constants, block, ahead=ahead)
     if not groups.has("output"):
         return sums
     return replace(sums, launches=sums.launches + apply_step("tiled_lines", groups, spec, constants, block).launches)

@@ -200,7 +200,10 @@ inline void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier
                       cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
     cuda_on_cpu::bulk_load(shared, global, bytes, barrier, where);
 }
-inline void bulk_prefetch(const void*, unsigned) {}
+inline void bulk_prefetch(const void* global, unsigned bytes,
+                          cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) {
+    cuda_on_cpu::bulk_prefetch(global, bytes, where);
+}
 inline void fence_dependents(cuda_on_cpu::Where where = cuda_on_cpu::Where::current()) { __threadfence(where); }
 
 template <typename T>

@@ -88,6 +88,7 @@ void fence_async_proxy(Where);
 
 void bulk_load(void* shared, const void* global, unsigned bytes, void* barrier, Where);
 void bulk_store(void* global, const void* shared, unsigned bytes, Where);
+void bulk_prefetch(const void* global, unsigned bytes, Where);
 void commit_bulk_stores(Where);
 void wait_for_bulk_stores(unsigned groups_left, bool only_reads, Where);
 

@@ -10,5 +10,5 @@ __device__ inline void count_words(const char* from, unsigned bytes) {
 #include "../../../kernels/ahead.cuh"
 
 extern "C" __global__ void ask(unsigned* words, unsigned bytes) {
-    prefetch_share(reinterpret_cast<const char*>(words), bytes);
+    prefetch_ahead(reinterpret_cast<const char*>(words), bytes);
 }

@@ -152,6 +152,18 @@ void bulk_load(void* shared, const void* global, unsigned bytes, void* barrier, 
     count_landed(state);
 }
 
+// Moves nothing. Of its first and last 16 bytes one has to be somebody's, as who asks for an array that begins or ends
+// between multiples of 16 asks for what lies beside it too.
+void bulk_prefetch(const void* global, unsigned bytes, Where where) {
+    Thread& thread = enter("bulk_prefetch", where);
+    demand_global(*thread.block, thread.doing, global);
+    demand_multiple(thread.doing, "the address", reinterpret_cast<uintptr_t>(global), 16);
+    demand_multiple(thread.doing, "the size", bytes, 16);
+    if constexpr (CHECKING) {
+        if (bytes >= 32) checker::demand_inside(static_cast<const char*>(global) + 15, bytes - 30, where);
+    }
+}
+
 void bulk_store(void* global, const void* shared, unsigned bytes, Where where) {
     Thread& thread = enter("bulk_store", where);
     demand_shared(*thread.block, thread.doing, shared, bytes);
