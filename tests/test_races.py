@@ -6,6 +6,7 @@ Every case of race_cases runs in the executor's checking mode under several sche
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -191,6 +192,21 @@ def test_cases_begin_at_once_and_one_after_the_other(plans: list[Plan]):
 def test_cases_load_tiles_in_every_way(plans: list[Plan]):
     constants = [dict(plan.constants) for plan in plans if plan.source == "scan_stream.cu"]
     assert {constant["LOAD"] for constant in constants} == {"0", "1", "2"}
+
+
+def test_cases_ask_for_inputs_ahead(plans: list[Plan]):
+    """But not all of them, as some lie anywhere."""
+    texts = (path.read_text() for path in LIBRARY.glob("*.cu"))
+    takers = {name for text in texts for name in re.findall(r"^(\w+)\([^{}]*Ahead ahead\) {", text, re.MULTILINE)}
+    told = {
+        (step.kernel, step.arguments[-1].values > (0,))
+        for plan in plans
+        for step in plan.launches
+        if step.kernel in takers
+    }
+    assert len(takers) >= 16
+    assert told >= {(kernel, True) for kernel in takers}
+    assert any(not asked for _, asked in told)
 
 
 def test_cases_load_and_fold_columns_in_every_way(plans: list[Plan]):

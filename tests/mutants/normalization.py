@@ -21,6 +21,8 @@ MUTANTS = [
     # normalization_bundles.cu
     Mutant("statistics of a bundle read at once", "normalization_bundles.cu", "bundles", ALL,
            "[-__syncthreads();-]\n    const Mover mover"),
+    Mutant("pieces of the bundle behind asked for", "normalization_bundles.cu", "bundles", CHECKING,
+           "g.kept.offsets(first_group(){+ + BUNDLE+}).of[OF_INPUT];"),
     Mutant("sums of a shared bundle read before they are there", "normalization_bundles.cu", "shared bundles",
            NOT_IN_ORDER, "if (CLUSTER > 1) [-cluster_sync-]{+__syncthreads+}();"),
     Mutant("sums of a shared bundle gone before they are read", "normalization_bundles.cu", "shared bundles",

@@ -141,6 +141,11 @@ MUTANTS = [
            "k < count ? k : [-count - 1-]{+k+}"),
     Mutant("rows of a column forgotten", "scan_whole_columns.cu", "whole columns", ALL,
            "[-if (last) before_row = {after, false};-]"),
+    # ahead.cuh
+    Mutant("bytes behind an array asked for", "ahead.cuh", "panels of floats", CHECKING,
+           "pieces = bytes / PIECE{+ + 2+}, share"),
+    Mutant("bytes between two multiples of 16 asked for", "ahead.cuh", "panels of floats", CHECKING,
+           "size_t{piece} * PIECE{+ + 8+}, count"),
     # gate.cuh
     Mutant("gate open too early", "gate.cuh", "long rows on an old GPU", ALL,
            "[-(phase + 1)-]{+phase+} * arrivals"),
