@@ -51,8 +51,8 @@ _LEAST_WAVES, _LEAST_WAVES_OF_FEW_BLOCKS = 1.9, 0.7
 _LEAST_FILLED_IN_TURN = 1 / 2
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: (64, 1280, 7, 7) float16s over 0, 2,
-#: 3 take an H100 12.4 us so and 13.6 otherwise, (64, 2048, 7, 7) 15.1 and 16.0, (64, 512, 14, 14) 13.5 and 14.4, (80,
-#: 2048, 7, 7) 21.0 either way, but (128, 2048, 7, 7) 26.0 and 25.4, of floats (64, 2048, 7, 7) 22.2 and 20.6.
+#: 3 take an H100 12.4 us so and 13.6 otherwise, (64, 2048, 7, 7) 15.0 and 16.0, (64, 512, 14, 14) 13.4 and 14.4, (80,
+#: 2048, 7, 7) 21.1 and 21.0, but (128, 2048, 7, 7) 26.0 and 25.4, of floats (64, 2048, 7, 7) 22.2 and 20.6.
 _AHEAD_BYTES = 13 << 20
 
 #: Threads of a multiprocessor, and of a block at the most. Halves take more registers, so there are fewer threads,

@@ -42,8 +42,8 @@ _RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512
 _BLOCKS_OF_CLUSTERS = {True: (0.0, 3.5), False: (0.25, 1.0)}
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: of whole columns that are normalized,
-#: in two steps, and where only moments are wanted. On an H100 (64, 32768) floats take 7.6 us so and 8.3 otherwise, (64,
-#: 49152) 10.1 and 9.9; (32768, 64) 11.2 and 13.0, (49152, 64) 14.5 and 16.0, (65536, 64) 19.5 and 18.8; moments of
+#: in two steps, and where only moments are wanted. On an H100 (64, 32768) floats take 7.7 us so and 8.3 otherwise, (64,
+#: 49152) 10.1 and 9.9; (32768, 64) 11.2 and 13.0, (49152, 64) 14.3 and 15.5, (65536, 64) 19.5 and 18.8; moments of
 #: (4096, 1024) 8.4 and 9.5, but of (64, 7, 7, 2048) over 0, 1, 2 an H200 9.8 and 9.4.
 _AHEAD_BYTES_OF_WHOLE, _AHEAD_BYTES_OF_STEPS, _AHEAD_BYTES_OF_MOMENTS = 10 << 20, 13 << 20, 1 << 24
 

@@ -24,7 +24,7 @@ THREADS_OF_80, THREADS_OF_96, THREADS_OF_128, THREADS_OF_160 = 768, 640, 512, 38
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends, where it is normalized and where only
 #: moments are wanted: of many launches in a row (32, 128, 14, 14) floats over 0, 2, 3 take an H100 4.1 us so and 4.9
-#: otherwise, (8192, 1001) 24.9 and 25.9, (131072, 64) 24.0 and 24.5, (262144, 64) 46.0 and 46.4; moments of (1024,
+#: otherwise, (8192, 1001) 25.3 and 25.8, (131072, 64) 24.0 and 24.5, (262144, 64) 46.1 and 46.3; moments of (1024,
 #: 1024) 2.4 and 3.0, but of (2048, 2048) 7.3 and 6.9, of (64, 1024, 7, 7) over 0, 2, 3 7.2 and 6.5.
 _AHEAD_BYTES, _AHEAD_BYTES_OF_MOMENTS = 1 << 26, 1 << 22
 

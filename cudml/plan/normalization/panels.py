@@ -40,7 +40,7 @@ _AT_ONCE = 16
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: (65536, 5, 3) float32 take an H100
 #: 4.5 us so and 5.5 otherwise, (196608, 5, 3) 14.8 and 15.1, (1000, 200, 5), by kernels/normalization_long_panels.cu,
-#: 7.2 and 8.2.
+#: 7.3 and 8.2.
 _AHEAD_BYTES = 1 << 24
 
 

@@ -32,7 +32,7 @@ _THREADS_OF_KNOWN, _THREADS = 256, 128
 _VALUE_BYTES, _THREADS_OF_LONG, _MOST_THREADS_OF_PANEL, _MOST_THREADS = 64, 256, 384, 1024
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: (10000, 20, 5) float32 take an H100
-#: 3.6 us so and 4.7 otherwise, (20000, 20, 5) 8.2 either way, (1000, 200, 5) 5.8 and 6.2, (4000, 200, 5) 12.5 and 12.7.
+#: 3.6 us so and 4.7 otherwise, (20000, 20, 5) 8.2 either way, (1000, 200, 5) 5.6 and 6.2, (4000, 200, 5) 12.5 and 12.7.
 _AHEAD_BYTES = 1 << 24
 
 #: Rows of the tree that a column has at the most.

@@ -28,8 +28,8 @@ _SHIFTED_BYTES = 64
 _TINY_BYTES, _SHARE_BYTES = 64, 64
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: on an H100 (131072, 10) float32 take
-#: 6.0 us so and 6.8 otherwise, (800000, 10) 23.2 and 23.8, (524288, 12) 17.9 and 18.3, (131072, 21) float16 5.4 and
-#: 6.3, (1000000, 3) uint8 3.0 and 3.7, (12000000, 3) 24.4 and 25.6.
+#: 6.1 us so and 6.8 otherwise, (800000, 10) 23.3 and 23.7, (524288, 12) 17.9 and 18.3, (131072, 21) float16 5.4 and
+#: 6.3, (1000000, 3) uint8 3.0 and 3.7, (12000000, 3) 24.7 and 25.5.
 _AHEAD_BYTES = 1 << 26
 
 
