@@ -15,7 +15,6 @@ from cudml.plan.plan import Struct
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan
 
 SOURCE = Path(__file__).parent / "cuda_on_cpu" / "kernels" / "ahead.cu"
-MB = 1 << 20
 
 
 @pytest.mark.skipif(bool(requirement()), reason=f"kernels cannot run on this CPU: {requirement()}")
@@ -25,6 +24,7 @@ MB = 1 << 20
         (0, 3, 32),
         (8, 1, 32),
         (16, 4, 32),  # more blocks than pieces
+        (80, 4, 32),  # a block whose share would begin behind the end
         (1000, 7, 32),  # no whole pieces
         (4096, 1, 32),
         (40_000, 2, 32),  # several times as much as all threads ask for at once

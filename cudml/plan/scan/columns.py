@@ -117,8 +117,8 @@ _SHIFTED_HANDS = {True: (4, 8), False: (8, 4)}
 _SHIFTED_UNITS_OF_TICKET = 2
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: on an H100 (1024, 1024) float32 take
-#: 5.1 us so and 6.6 otherwise, (3072, 1024) 10.8 and 11.4, (65536, 16) 6.0 and 7.7, (2048, 2048) float16 8.1 and 9.1,
-#: (2048, 2048) float32 14.2 and 14.1, (4096, 2048) 27.4 and 25.8.
+#: 5.1 us so and 6.6 otherwise, (2048, 1024) 7.7 and 8.7, (3072, 1024) 10.8 and 11.4, (65536, 16) 6.0 and 7.7, (2048,
+#: 2048) 14.2 and 14.1, (4096, 2048) 27.4 and 25.8.
 _AHEAD_BYTES = 12 << 20
 
 #: kernels/scan_column_units.cuh: LINE_WORDS.
