@@ -175,6 +175,17 @@ def test_a_block_is_no_cluster():
 
 
 @pytest.mark.parametrize(
+    ("shape", "is_one"),
+    [((1500, 1024), True), ((1500, 1026), False), ((1600, 1024), False)],
+    ids=["a few whole vectors", "rows begin anywhere", "more than hosts are busy with"],
+)
+def test_clusters_have_what_takes_no_longer_than_to_launch_it(shape, is_one):
+    array = layout(shape, "float32")
+    launched = kernels(make_plan(Normalization((0,)), {"input": array, "output": array}, H100))
+    assert launched == (["normalize_clusters"] if is_one else ["sum_columns", "apply_columns"])
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "length", "vector"),
     [
         ((4, 100_000), "float32", 0, 1),  # whole chunks
@@ -296,7 +307,7 @@ def test_no_block_has_many_rows_alone(shape, dtype, launches):
         ((20_000, 8320), "float32", 120),  # 130 strips, of which three teams of 40 blocks have one each
         ((4096, 4096), "float32", 128),  # 64 strips, of which eight teams of 16 blocks have one each
         ((25_088, 1024), "float16", 132),
-        ((80_000, 64), "float16", 132),  # one strip
+        ((100_000, 64), "float16", 132),  # one strip
     ],
 )
 def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
@@ -345,12 +356,14 @@ def test_strips_that_are_faster_in_two_steps(shape, dtype):
 @pytest.mark.parametrize(
     ("shape", "dtype", "cache_bytes", "launches"),
     [
-        ((20_000, 128), "float32", 50 << 20, 2),
+        ((25_000, 128), "float32", 50 << 20, 2),
         ((20_000, 128), "float32", 20 << 20, 1),
         ((40_000, 128), "float32", 50 << 20, 1),
         ((20_000, 128), "float16", 50 << 20, 2),
         ((20_000, 128), "float16", 20 << 20, 1),
-        ((40_000, 128), "float16", 50 << 20, 1),  # of as many bytes as the first
+        ((50_000, 128), "float16", 50 << 20, 1),  # of as many bytes as the first
+        ((100_000, 96), "float16", 50 << 20, 2),  # a quarter of the strips is idle
+        ((110_000, 96), "float16", 50 << 20, 1),
         ((20_000, 129), "float32", 50 << 20, 2),
         ((20_000, 129), "float32", 0, 1),
     ],

@@ -35,10 +35,9 @@ _MOST_IDLE = 1.3
 #: us in place of 16.4, (476625, 33) float16s 66 in place of 63; floats do not.
 _APPLIED_TILES = (128, 256)
 
-#: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block by
-#: whether whole vectors are loaded, and blocks of a cluster at the most.
-_CLUSTER_SPAN_BYTES, _CLUSTER_STRIP_BYTES = 256, (128, 64)
-_CLUSTER_THREADS, _MOST_BLOCKS = {True: 256, False: 512}, 8
+#: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block, and
+#: blocks of a cluster at the most.
+_CLUSTER_SPAN_BYTES, _CLUSTER_STRIP_BYTES, _CLUSTER_THREADS, _MOST_BLOCKS = 256, (128, 64), 256, 8
 
 #: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
 NARROW_ROW_BYTES = 128
@@ -114,14 +113,14 @@ def block_of(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Colum
 
 
 def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
-    """How columns are shared out to clusters of blocks; None where they are too long."""
-    if not device.clusters or not groups.has("output"):
+    """How columns are shared out to clusters of blocks; None where they are too long, or rows are no whole vectors."""
+    if not (device.clusters and groups.has("output") and moves_whole_vectors(groups)):
         return None
     size, chunk, vector = groups.source.dtype.itemsize, groups.chunk, vector_of(groups)
     span = span_of(_CLUSTER_SPAN_BYTES, vector, chunk)
     for nbytes in _CLUSTER_STRIP_BYTES:
         across = max(1, nbytes // (vector * size))
-        chosen = Columns(vector, span, across, _CLUSTER_THREADS[moves_whole_vectors(groups)] // across, 1, chunk)
+        chosen = Columns(vector, span, across, _CLUSTER_THREADS // across, 1, chunk)
         chosen = chosen._replace(blocks=math.ceil(groups.length / chosen.tile))
         if 1 < chosen.blocks <= _MOST_BLOCKS and groups.kept.sizes[-1] >= chosen.width:
             return chosen

@@ -15,7 +15,6 @@ from cudml.plan.normalization.column_tiles import (
     Columns,
     applied_columns,
     clusters_of,
-    moves_whole_vectors,
 )
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import apply_step, array_arguments, parameters, sum_step
@@ -34,12 +33,13 @@ _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 
 #: floats, one 77.
 _RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512
 
-#: Blocks of clusters for each multiprocessor, at least and at the most, by whether rows are whole vectors. If there are
-#: more, clusters wait until as many blocks have room at once, and strips (normalization_strips.cu) are faster: on an
-#: H200 448 blocks are by 13 % faster than strips, 512 by 3 % slower, 16384 by 12 %. Otherwise few or many blocks are
-#: slower than two steps: (2000, 3001) floats, 188 blocks, take an H100 36.5 us so and 29.7 in two steps, (3000, 33), 6
-#: blocks, 9.6 and 5.6.
-_BLOCKS_OF_CLUSTERS = {True: (0.0, 3.5), False: (0.25, 1.0)}
+#: Bytes of the input for each multiprocessor, at the most, that clusters normalize: 6 MB in all take an H100 about 10
+#: us, as long as a host needs for two launches. Where launches are recorded, two steps are faster but for few halves:
+#: (3136, 96) floats take 4.6 us so and 5.8 in clusters, (2500, 512), 5 MB, 7.6 and 9.1, (6272, 512) 13.4 and 15.3,
+#: (1600, 2048) 13.5 and 15.4; (1300, 160) halves 5.0 and 4.2, (4000, 640), 5 MB, 9.2 and 8.1, (3136, 2048) 16.9 and
+#: 19.1. Nor do clusters have rows that are no whole vectors: (1300, 1001) floats take 9.0 us in two steps and 11.7,
+#: (3136, 1001) halves 11.2 and 18.4.
+_MOST_OF_CLUSTERS = 47_000
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: of whole columns that are normalized,
 #: in two steps, and where only moments are wanted. On an H100 (64, 32768) floats take 7.7 us so and 8.3 otherwise, (64,
@@ -60,8 +60,8 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if bundled is not None:
         return bundled
     clusters = clusters_of(groups, device)
-    least, most = _BLOCKS_OF_CLUSTERS[moves_whole_vectors(groups)]
-    if clusters is not None and least < clusters.grid(groups) / device.multiprocessors <= most:
+    nbytes = groups.source.size * groups.source.dtype.itemsize
+    if clusters is not None and nbytes <= _MOST_OF_CLUSTERS * device.multiprocessors:
         return _one_launch("clusters", groups, spec, clusters)
     streamed = plan_strips(groups, spec, device) if groups.has("output") else None
     return streamed or _two_steps(groups, spec, device, chosen)

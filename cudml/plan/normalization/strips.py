@@ -82,9 +82,10 @@ _LEAST_TURNED_BYTES = 90_000
 #: And where none is, the part of the second-level cache that the input fills at least: what is smaller is still there
 #: when the second of two steps reads it. Halves take longer to be added up. (16384, 64) floats over 0 take an H100 10.6
 #: us and 9.1 in two steps, (40960, 96) 25.2 and 19.0, (30720, 128), 15.7 MB, 18.5 and 18.2, (49152, 128) 28.1 and 27.8,
-#: (65536, 128) 32.0 and 37.6; (5120, 256) halves 11.4 and 9.9, (67408, 70) 22.1 and 19.1, (18432, 256), 9.4 MB, 16.4
-#: and 16.8, (24576, 256) 17.5 and 19.7, which was before 256 threads added halves up.
-_LEAST_OF_CACHE, _LEAST_OF_CACHE_OF_HALVES = 0.36, 0.19
+#: (65536, 128) 32.0 and 37.6; (5120, 256) halves 11.4 and 9.9, (9765, 512), 10 MB, 18.4 and 14.9, (11718, 512) 18.5 and
+#: 18.3, (13671, 512), 14 MB, 18.8 and 19.7. Where less than that part of strips is filled halves take longer
+#: in strips up to some 20 MB: (35000, 200), 14 MB, 25.5 us and 21.8, (98958, 96), 19 MB, 28.8 and 24.7.
+_LEAST_OF_CACHE, _LEAST_OF_CACHE_OF_HALVES, _LEAST_OF_CACHE_UNLESS_FILLED, _FILLED = 0.36, 0.24, 0.38, 0.8
 
 
 def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -103,7 +104,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     strips = strips_of(groups, access, device) if access else None
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None
-    if not access.is_turned and _stays_in_cache(groups, device):
+    if not access.is_turned and _stays_in_cache(groups, strips, device):
         return None
     vector = groups.chunk if access.output_turned else strips.columns // LANES
     if access.is_turned and groups.kept.sizes[-1] % vector:
@@ -168,10 +169,12 @@ def _ring(groups: Groups, access: Access, strips: Strips, loaders: int, device: 
     )
 
 
-def _stays_in_cache(groups: Groups, device: DeviceProperties) -> bool:
+def _stays_in_cache(groups: Groups, strips: Strips, device: DeviceProperties) -> bool:
     """Whether two steps are faster, as the second one reads the input from there."""
-    size = groups.source.dtype.itemsize
-    least = _LEAST_OF_CACHE_OF_HALVES if size == 2 else _LEAST_OF_CACHE
+    size, least = groups.source.dtype.itemsize, _LEAST_OF_CACHE
+    if size == 2:
+        are_filled = strips.cut.inner >= _FILLED * strips.cut.across * strips.columns
+        least = _LEAST_OF_CACHE_OF_HALVES if are_filled else _LEAST_OF_CACHE_UNLESS_FILLED
     return groups.source.size * size < least * device.cache_bytes
 
 
