@@ -151,7 +151,11 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         whole, operand = dense(shape, dtype), dense(scale, dtype)
         for source, output in ((turned, whole), (whole, turned), (padded, whole), (apart, whole)):
             yield make_plan(Normalization((0,)), {"input": source, "output": output, "scale": operand}, few)
-    bundles = (((30, 24, 7, 7), (0, 2, 3)), ((301, 40, 3), (0, 2)), ((1050, 32), (0,)))
+    in_clusters = [(dtype, device) for dtype in FLOATS]
+    for dtype, given in (*in_clusters, (F32, device._replace(multiprocessors=1))):  # that one in bundles
+        array = dense((1050, 32), dtype)
+        yield make_plan(Normalization((0,)), {"input": array, "output": array, "scale": FLOATS[3]}, given)
+    bundles = (((30, 24, 7, 7), (0, 2, 3)), ((301, 40, 3), (0, 2)))
     for dtype, (shape, axes) in itertools.product(FLOATS, bundles):
         array, one = dense(shape, dtype), device._replace(multiprocessors=1)
         yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, one)

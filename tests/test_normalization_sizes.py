@@ -33,7 +33,7 @@ def test_many_groups_and_large_groups(xp, shape, axes):
     check(xp, random(np.random.default_rng(19), shape, np.float32), axes)
 
 
-@pytest.mark.backend("cpu", "cuda")
+@pytest.mark.backend("cuda")
 @pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.int16])
 @pytest.mark.parametrize(
     ("shape", "axes"),

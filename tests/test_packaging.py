@@ -53,6 +53,12 @@ def run(*arguments: str | Path) -> str:
     return done.stdout
 
 
+def test_one_worker_has_a_whole_group(request):
+    """Workers name the groups of tests: those that are not named are shared out."""
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@wheel")
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the wheel was installed."""
