@@ -91,7 +91,7 @@ LARGE_GROUPS = {
     "clustered lines": ((2, 16_501), (1,)),
     "stream": ((2, 40_001), (1,)),
     "stream of runs": ((4, 2, 12_000), (0, 2)),
-    "clusters": ((1100, 64), (0,)),
+    "clusters": ((1100, 32), (0,)),
     "strips": ((8300, 64), (0,)),
     "tiles": ((1100, 9), (0,)),
     "bundles of short runs": ((500, 48, 4), (0, 2)),

@@ -169,20 +169,34 @@ def test_adders_take_turns_where_elements_are_copied_one_by_one(shape, step, set
     assert int(constants(plan)["ADDER_SETS"]) == sets
 
 
-def test_a_block_is_no_cluster():
-    array, device = layout((543, 32), "float16"), H200._replace(multiprocessors=1)
-    assert kernels(make_plan(Normalization((0,)), {"input": array, "output": array}, device)) != ["normalize_clusters"]
+SMALLER_H100 = H100._replace(multiprocessors=66)
 
 
 @pytest.mark.parametrize(
-    ("shape", "is_one"),
-    [((1500, 1024), True), ((1500, 1026), False), ((1600, 1024), False)],
-    ids=["a few whole vectors", "rows begin anywhere", "more than hosts are busy with"],
+    ("shape", "device", "are_clusters"),
+    [
+        ((1500, 1024), H100, True),
+        ((1500, 1026), H100, False),  # rows begin anywhere
+        ((1600, 1024), H100, False),  # more than hosts are busy with
+        ((1500, 1024), SMALLER_H100, False),
+        ((1500, 512), SMALLER_H100, True),
+        ((1500, 1024), H100._replace(cluster_launch=False), False),
+    ],
 )
-def test_clusters_have_what_takes_no_longer_than_to_launch_it(shape, is_one):
+def test_clusters_have_what_takes_no_longer_than_to_launch_it(shape, device, are_clusters):
     array = layout(shape, "float32")
-    launched = kernels(make_plan(Normalization((0,)), {"input": array, "output": array}, H100))
-    assert launched == (["normalize_clusters"] if is_one else ["sum_columns", "apply_columns"])
+    launched = kernels(make_plan(Normalization((0,)), {"input": array, "output": array}, device))
+    assert launched == (["normalize_clusters"] if are_clusters else ["sum_columns", "apply_columns"])
+
+
+def test_clusters_store_whole_vectors():
+    """And what they store counts where that is more than they load."""
+    source, wide = layout((1500, 1024), "float16"), layout((1500, 1024), "float32")
+    odd = ArrayLayout((1500, 1024), (1025 * 2, 2), source.dtype, 2)
+    larger = layout((2000, 1024), "float16"), layout((2000, 1024), "float32")
+    arrays = ((source, source), (source, wide), (source, odd), larger)
+    plans = [make_plan(Normalization((0,)), {"input": read, "output": stored}, H100) for read, stored in arrays]
+    assert [kernels(plan)[0] for plan in plans] == ["normalize_clusters"] * 2 + ["sum_columns"] * 2
 
 
 @pytest.mark.parametrize(
@@ -307,7 +321,7 @@ def test_no_block_has_many_rows_alone(shape, dtype, launches):
         ((20_000, 8320), "float32", 120),  # 130 strips, of which three teams of 40 blocks have one each
         ((4096, 4096), "float32", 128),  # 64 strips, of which eight teams of 16 blocks have one each
         ((25_088, 1024), "float16", 132),
-        ((100_000, 64), "float16", 132),  # one strip
+        ((105_000, 64), "float16", 132),  # one strip
     ],
 )
 def test_few_strips_are_dealt_to_all_blocks(shape, dtype, blocks):
@@ -356,14 +370,17 @@ def test_strips_that_are_faster_in_two_steps(shape, dtype):
 @pytest.mark.parametrize(
     ("shape", "dtype", "cache_bytes", "launches"),
     [
-        ((25_000, 128), "float32", 50 << 20, 2),
+        ((26_000, 128), "float32", 50 << 20, 2),
         ((20_000, 128), "float32", 20 << 20, 1),
         ((40_000, 128), "float32", 50 << 20, 1),
         ((20_000, 128), "float16", 50 << 20, 2),
-        ((20_000, 128), "float16", 20 << 20, 1),
-        ((50_000, 128), "float16", 50 << 20, 1),  # of as many bytes as the first
+        ((22_000, 128), "float16", 20 << 20, 1),
+        ((52_000, 128), "float16", 50 << 20, 1),  # of as many bytes as the first
+        ((50_500, 128), "float16", 50 << 20, 2),
         ((100_000, 96), "float16", 50 << 20, 2),  # a quarter of the strips is idle
         ((110_000, 96), "float16", 50 << 20, 1),
+        ((34_000, 200), "float16", 50 << 20, 2),  # more than a fifth is
+        ((33_000, 208), "float16", 50 << 20, 1),
         ((20_000, 129), "float32", 50 << 20, 2),
         ((20_000, 129), "float32", 0, 1),
     ],

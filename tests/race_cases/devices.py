@@ -49,9 +49,6 @@ NO_CLUSTERS = SMALL_GPU._replace(cluster_launch=False)
 #: With so many that it loads once.
 MANY_BLOCKS = SMALL_GPU._replace(multiprocessors=132)
 
-#: With so many that clusters on half of them are faster than two steps, even if rows are no whole vectors.
-SOME_BLOCKS = SMALL_GPU._replace(multiprocessors=12)
-
 #: With so many blocks, of those that fill a multiprocessor.
 TWO_BLOCKS = SMALL_GPU._replace(multiprocessors=2)
 FOUR_BLOCKS = SMALL_GPU._replace(multiprocessors=4)

@@ -26,7 +26,6 @@ from race_cases.devices import (
     ROOMY_GPU,
     SMALL_BLOCKS,
     SMALL_CLUSTERS,
-    SOME_BLOCKS,
     STRIPS_GPU,
     STRIPS_IN_BULK_GPU,
     TEAMS_GPU,
@@ -443,7 +442,7 @@ STRIPS = [
 ]
 
 CLUSTERS = [
-    normalization("clusters", (1100, 72), np.float32, (0,), device=SOME_BLOCKS),
+    normalization("clusters", (1100, 72), np.float32, (0,), device=MANY_BLOCKS),
     normalization("clusters of whole tiles", (2048, 32), np.float64, (0,), device=MANY_BLOCKS),
     normalization("clusters in place", (1300, 64), np.float32, (0,), out="same", device=MANY_BLOCKS),
     normalization("clusters of halves", (1300, 64), np.float16, (0,), device=MANY_BLOCKS),

@@ -11,7 +11,7 @@ from cudml.plan.normalization.groups import NONE, OF_ALL, OF_GROUP, Groups
 from cudml.plan.normalization.steps import SUMS_BYTES
 from cudml.plan.spec import Normalization
 
-#: Neighbouring columns of a block. Of halves an H200 needs 17.5 us for (64, 7, 7, 2048), and in clusters 14.6.
+#: Neighbouring columns of a block. Of halves an H200 needed 17.5 us for (64, 7, 7, 2048), and in clusters 14.6.
 _COLUMNS_BYTES = 64
 
 #: Where runs are so short that sectors hold several, bundles have pieces of so many bytes, or of more where pieces end

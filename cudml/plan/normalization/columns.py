@@ -33,12 +33,10 @@ _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 
 #: floats, one 77.
 _RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512
 
-#: Bytes of the input for each multiprocessor, at the most, that clusters normalize: 6 MB in all take an H100 about 10
-#: us, as long as a host needs for two launches. Where launches are recorded, two steps are faster but for few halves:
-#: (3136, 96) floats take 4.6 us so and 5.8 in clusters, (2500, 512), 5 MB, 7.6 and 9.1, (6272, 512) 13.4 and 15.3,
-#: (1600, 2048) 13.5 and 15.4; (1300, 160) halves 5.0 and 4.2, (4000, 640), 5 MB, 9.2 and 8.1, (3136, 2048) 16.9 and
-#: 19.1. Nor do clusters have rows that are no whole vectors: (1300, 1001) floats take 9.0 us in two steps and 11.7,
-#: (3136, 1001) halves 11.2 and 18.4.
+#: Bytes for each multiprocessor, at the most, that clusters normalize: 6 MB take an H100 about 10 us, as long as a host
+#: needs for two launches. Where launches are recorded, two steps are faster but for few halves. In clusters and in two
+#: steps (3136, 96) floats take 5.8 us and 4.6, (2500, 512), 5 MB, 9.1 and 7.6, (6272, 512) 15.3 and 13.4, (1600, 2048)
+#: 15.4 and 13.5; halves (1300, 160) 4.2 and 5.0, (4000, 640), 5 MB, 8.1 and 9.2, (3136, 2048) 19.1 and 16.9.
 _MOST_OF_CLUSTERS = 47_000
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: of whole columns that are normalized,
@@ -60,8 +58,7 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if bundled is not None:
         return bundled
     clusters = clusters_of(groups, device)
-    nbytes = groups.source.size * groups.source.dtype.itemsize
-    if clusters is not None and nbytes <= _MOST_OF_CLUSTERS * device.multiprocessors:
+    if clusters is not None and groups.source.size * groups.widest <= _MOST_OF_CLUSTERS * device.multiprocessors:
         return _one_launch("clusters", groups, spec, clusters)
     streamed = plan_strips(groups, spec, device) if groups.has("output") else None
     return streamed or _two_steps(groups, spec, device, chosen)
