@@ -17,7 +17,6 @@ from cudml.plan.normalization.column_tiles import (
     Columns,
     are_narrow,
     block_of,
-    moves_whole_vectors,
     one_span,
     span_of,
     vector_of,
@@ -139,7 +138,7 @@ def _only_read(groups: Groups, block: Columns) -> Columns:
 
 def _in_wide_tiles(groups: Groups, device: DeviceProperties) -> Columns | None:
     """None where they are no faster."""
-    if groups.source.dtype.itemsize < _WORD_BYTES or not moves_whole_vectors(groups):
+    if groups.source.dtype.itemsize < _WORD_BYTES or not _moves_whole_vectors(groups):
         return None
     wide = _cut(groups, device, one_span(groups), _WIDE_TILING)
     return wide if wide.rounds == _WIDE_TILING.rounds else None
@@ -158,16 +157,20 @@ def _bytes_of_thread(groups: Groups) -> int:
     return _WORD_BYTES if are_words else VECTOR_BYTES
 
 
+def _moves_whole_vectors(groups: Groups) -> bool:
+    return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
+
+
 def _are_odd_runs(groups: Groups) -> bool:
     """Whether rows lie in runs and are no whole vectors, so that addresses take most registers."""
-    return len(groups.reduced.sizes) > 1 and not moves_whole_vectors(groups)
+    return len(groups.reduced.sizes) > 1 and not _moves_whole_vectors(groups)
 
 
 def _are_cut_vectors(groups: Groups) -> bool:
     """Whether these are many halves that are only read, in whole vectors but in no whole strips."""
     size = groups.source.dtype.itemsize
     are_many = size == 2 and not groups.has("output") and not _are_few_halves(groups)
-    return are_many and moves_whole_vectors(groups) and groups.count * size % STRIP_BYTES != 0
+    return are_many and _moves_whole_vectors(groups) and groups.count * size % STRIP_BYTES != 0
 
 
 def _are_few_halves(groups: Groups) -> bool:

@@ -128,10 +128,6 @@ def clusters_of(groups: Groups, device: DeviceProperties) -> Columns | None:
     return None
 
 
-def moves_whole_vectors(groups: Groups) -> bool:
-    return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
-
-
 def span_of(nbytes: int, vector: int, chunk: int, values: int = MOST_VALUES) -> int:
     """Chunks of a span of so many bytes and values."""
     return max(1, min(nbytes // (vector * VECTOR_BYTES), values // (vector * chunk)))

@@ -33,10 +33,11 @@ _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 
 #: floats, one 77.
 _RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512
 
-#: Bytes for each multiprocessor, at the most, that clusters normalize: 6 MB take an H100 about 10 us, as long as a host
-#: needs for two launches. Where launches are recorded, two steps are faster but for few halves. In clusters and in two
-#: steps (3136, 96) floats take 5.8 us and 4.6, (2500, 512), 5 MB, 9.1 and 7.6, (6272, 512) 15.3 and 13.4, (1600, 2048)
-#: 15.4 and 13.5; halves (1300, 160) 4.2 and 5.0, (4000, 640), 5 MB, 8.1 and 9.2, (3136, 2048) 19.1 and 16.9.
+#: Bytes for each multiprocessor, at the most, that clusters normalize: 6 MB take an H100 about 10 us, less than two
+#: bare launches took hosts, 12 and 18. Where launches are recorded, two steps are faster but for few halves. In
+#: clusters and in two steps (3136, 96) floats take 5.8 us and 4.6, (2500, 512), 5 MB, 9.1 and 7.6, (6272, 512) 15.3 and
+#: 13.4, (1600, 2048) 15.4 and 13.5; halves (1300, 160) 4.2 and 5.0, (4000, 640), 5 MB, 8.1 and 9.2, (3136, 2048) 19.1
+#: and 16.9.
 _MOST_OF_CLUSTERS = 47_000
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: of whole columns that are normalized,
