@@ -111,6 +111,7 @@ struct UnitFold {
         item = followed_by<OF_ROW, OF_TILE>(item);
         if (~number & ((1 << OF_TILE) - 1)) return before_tile.followed_by(item);
         item = followed_by<OF_TILE, OF_GROUP>(item);
+        if (~number & ((1 << OF_GROUP) - 1)) return before_group.followed_by(item);
         int completed = 0;  // blocks of groups
 #pragma unroll
         for (int b = OF_GROUP; b < UNIT_BITS; b++) {

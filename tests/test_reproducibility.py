@@ -162,6 +162,20 @@ def in_rows(array: np.ndarray, axes: Axes) -> np.ndarray:
 
 
 @pytest.mark.backend("cuda", "emulated")
+@pytest.mark.share(1)
+def test_columns_of_many_groups_of_tiles_give_the_bits_of_lines(xp: Any):
+    """The last group follows two blocks of others at the least, of 65536 elements each."""
+    sizes = ((3, 2),) if xp.name == "emulated" else ((3, 2), (7, 5), (5, 66))
+    for groups, columns in sizes:
+        shape, random = (groups * 65_536 + 2048, columns), np.random.default_rng(columns)
+        source = random.standard_normal((*shape, 2)).view(np.complex128)[..., 0]
+        found = xp.to_numpy(cudml.cumsum(xp.asarray(source), axis=0))
+        for column in (0, columns - 1):
+            line = cudml.cumsum(xp.asarray(np.ascontiguousarray(source[:, column])))
+            assert (found[:, column] == xp.to_numpy(line)).all()
+
+
+@pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("groups", [3, 40])
 @pytest.mark.parametrize("length", [112, 1000, 3136, 7001, 9001, 17_262, 40_000, 100_002, 200_704])
