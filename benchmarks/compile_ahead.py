@@ -22,6 +22,7 @@ from benchmarks.families import FAMILIES
 from cudml.backend import register
 from cudml.cuda.cache import cubin_path
 from cudml.cuda.compiler import architecture_of_capability
+from cudml.memory import make_in_order
 from cudml.plan import make_plan
 from cudml.plan.layout import ArrayLayout, alignment_of
 from cudml.plan.spec import Spec
@@ -65,7 +66,7 @@ class Collector:
         return value if isinstance(value, Blank) else Blanks.asarray(np.asarray(value))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, like: Any, order: tuple[int, ...] | None = None) -> Blank:
-        return Blanks.empty(shape, dtype)
+        return make_in_order(lambda stored: Blanks.empty(stored, dtype), shape, order)
 
     def copy(self, array: Any) -> Blank:
         return Blanks.asarray(array)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from cudml.cuda.compiler import OPTIONS, CompileError, compile_cubin, compile_op
 from cudml.plan import make_plan
 from cudml.plan.activation import PARAMETERS, Activation
 from cudml.plan.device import H200, RESERVED_BYTES, DeviceProperties
+from cudml.plan.gather import plan_on_copy
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import KERNELS, Plan
 from cudml.plan.spec import Modulus, Moments, Normalization, Scan, SegmentedScan
@@ -234,12 +236,35 @@ def modulus_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
     yield plan(huge, ArrayLayout((2**16, 1), (8, 4), F32, 4), huge, F32)
 
 
+def gather_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
+    for size in (1, 2, 4, 8):
+        dtype = np.dtype(f"u{size}")
+        for strides in ((512, 2048, 4, 1), (512, 2056, 3, -1), (512, 2049, -5, 2)):
+            view = ArrayLayout((9, 3, 513, 2), tuple(size * stride for stride in strides), dtype, 16)
+            yield from copies(view, range(4), device)
+        for height in (64, 67):
+            view = ArrayLayout((9, 40, height), (40 * height * size, size, 40 * size), dtype, 16)
+            yield from copies(view, range(3), device)
+
+
+def copies(view: ArrayLayout, order: Iterable[int], device: DeviceProperties) -> Iterator[Plan]:
+    few = device._replace(multiprocessors=1)
+    plan = plan_on_copy(view, [*order], None, few, lambda copy: Plan("scan_lines.cu", (), ()))
+    assert plan is not None
+    yield replace(plan, then=None)
+
+
 def plans_of(family: str, device: DeviceProperties = H200) -> list[Plan]:
-    planners = {"scan": scan_plans, "normalization": normalization_plans, "modulus": modulus_plans}
+    planners = {
+        "scan": scan_plans,
+        "normalization": normalization_plans,
+        "modulus": modulus_plans,
+        "gather": gather_plans,
+    }
     return [part for plan in planners[family](device) for part in plan.parts]
 
 
-FAMILIES = ("scan", "normalization", "modulus")
+FAMILIES = ("scan", "normalization", "modulus", "gather")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

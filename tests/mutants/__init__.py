@@ -9,7 +9,7 @@ A mode finds a defect if under one of its schedules a case of race_cases faults 
 
 from __future__ import annotations
 
-from mutants import modulus, normalization, patterns, scan
+from mutants import gather, modulus, normalization, patterns, scan
 from mutants.mutant import Mutant
 
-MUTANTS: list[Mutant] = [*scan.MUTANTS, *normalization.MUTANTS, *modulus.MUTANTS, *patterns.MUTANTS]
+MUTANTS: list[Mutant] = [*scan.MUTANTS, *normalization.MUTANTS, *modulus.MUTANTS, *gather.MUTANTS, *patterns.MUTANTS]

@@ -570,6 +570,12 @@ HELD = [
     turned_batch_norm("held batch norm", (1, 40, 500), ONE_BLOCK),
 ]
 
+# Whose elements are copied into the order that they are added up in.
+COPIED = [
+    normalization("elements copied in order", (2, 70, 33), np.float32, (1, 2), "rolled axes", "rolled axes"),
+    normalization("halves copied in whole tiles", (2, 64, 64), np.float16, (1, 2), "rolled axes"),
+]
+
 
 CALLS: list[Call] = [
     *SMALL_GROUPS,
@@ -586,4 +592,5 @@ CALLS: list[Call] = [
     *TILED_PANELS,
     *TURNED,
     *HELD,
+    *COPIED,
 ]

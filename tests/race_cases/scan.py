@@ -358,6 +358,13 @@ COLUMNS = [
     scan("columns of every second byte", (1100, 66), np.int8, axis=0, pattern="every second line"),
 ]
 
+# Which are copied first, into the output or beside it.
+COPIED_COLUMNS = [
+    scan("few columns with gaps, copied", (901, 7), np.int16, axis=0, pattern="padded lines"),
+    scan("columns backwards, copied", (1100, 33), np.int8, axis=0, pattern="backwards"),
+    scan("every second column, copied", (1100, 34), np.int64, stored=np.uint8, axis=0, pattern="every second"),
+]
+
 
 CALLS: list[Call] = [
     *ROWS,
@@ -370,4 +377,5 @@ CALLS: list[Call] = [
     *WHOLE_COLUMNS,
     *COLUMNS_IN_STEP,
     *COLUMNS,
+    *COPIED_COLUMNS,
 ]

@@ -8,6 +8,7 @@ from cudml.plan.normalization.bundle_tiles import plan_tiled_bundles, plan_tiled
 from cudml.plan.normalization.bundles import plan_bundles
 from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
+from cudml.plan.normalization.copied import plan_on_copy_in_order
 from cudml.plan.normalization.groups import Groups, Operand
 from cudml.plan.normalization.held import plan_held
 from cudml.plan.normalization.lines import plan_shared_lines
@@ -44,11 +45,19 @@ _PLANS_OF_COLUMNS = (plan_panels, plan_long_panels, plan_panel_tiles, plan_colum
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches that reduce `input` to `mean` and `variance`."""
-    return _plan(Groups.of(spec.axes, dict(arrays), spec.correction), Normalization(spec.axes), device)
+    copied = plan_on_copy_in_order(
+        spec.axes, arrays, device, lambda copy: plan_moments(spec, {**arrays, "input": copy}, device)
+    )
+    return copied or _plan(Groups.of(spec.axes, dict(arrays), spec.correction), Normalization(spec.axes), device)
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
+    copied = plan_on_copy_in_order(
+        spec.axes, arrays, device, lambda copy: plan_normalization(spec, {**arrays, "input": copy}, device)
+    )
+    if copied is not None:
+        return copied
     groups = Groups.of(spec.axes, arrays)
     strips = plan_turned_strips(groups, spec, device)
     if strips is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.layout import ArrayLayout, step
+from cudml.plan.layout import ArrayLayout, outer_to_inner, step
 from cudml.plan.plan import Plan, constants_of
 from cudml.plan.scan.lines import fit_a_block, plan_lines
 from cudml.plan.scan.linked import are_few_tiles, plan_linked_tiles
@@ -25,8 +25,9 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if _columns_are_better(work, arrays["input"], arrays["output"]):
         from cudml.plan.scan.columns import plan_columns  # as long as the rest: only for those who need it
 
-        return plan_columns(spec, arrays, constants, work, device)
-    return _plan_rows(spec, arrays, constants, work, device)
+        return plan_columns(spec, arrays, constants, work, device, lambda: _plan_on_copy(spec, arrays, device))
+    copied = _plan_on_copy(spec, arrays, device) if _are_few_columns(work, arrays["input"]) else None
+    return copied or _plan_rows(spec, arrays, constants, work, device)
 
 
 def plan_segmented_scan(spec: SegmentedScan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
@@ -48,6 +49,24 @@ def _columns_are_better(work: Work, source: ArrayLayout, output: ArrayLayout) ->
     if work.lines < _ENOUGH_LINES and step(work.axis, source) != neighbours:
         return False
     return step(work.line_axes[-1], source, output) < step(work.axis, source, output)
+
+
+def _are_few_columns(work: Work, source: ArrayLayout) -> bool:
+    """Whether lines lie side by side, fewer than a sector has elements, and have gaps between their steps."""
+    if work.axis is None or not 1 < work.lines < _ENOUGH_LINES:
+        return False
+    return 0 < step(work.line_axes[-1], source) < step(work.axis, source)
+
+
+def _plan_on_copy(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan | None:
+    """The same of a dense copy of the input, whose axes lie in the same order; None if it is dense already, or nothing
+    copies it."""
+    from cudml.plan.gather import plan_on_copy
+
+    source = arrays["input"]
+    order = outer_to_inner(range(len(source.shape)), source)
+    output = arrays["output"]
+    return plan_on_copy(source, order, output, device, lambda copy: plan_scan(spec, {**arrays, "input": copy}, device))
 
 
 def _plan_rows(

@@ -5,6 +5,7 @@ kernels/scan_columns.cu.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +122,9 @@ _SHIFTED_UNITS_OF_TICKET = 2
 #: 2048) 14.2 and 14.1, (4096, 2048) 27.4 and 25.8.
 _AHEAD_BYTES = 12 << 20
 
+#: Bytes of the smallest asynchronous copies.
+_WORD_BYTES = 4
+
 #: kernels/scan_column_units.cuh: LINE_WORDS.
 _LINE_WORDS = 16
 
@@ -164,9 +168,14 @@ class Columns(NamedTuple):
 
 
 def plan_columns(
-    spec: Scan, arrays: dict[str, ArrayLayout], constants: Constants, work: Work, device: DeviceProperties
+    spec: Scan,
+    arrays: dict[str, ArrayLayout],
+    constants: Constants,
+    work: Work,
+    device: DeviceProperties,
+    plan_on_copy: Callable[[], Plan | None],
 ) -> Plan:
-    """The launch of a scan of lines that lie side by side."""
+    """The launches of a scan of lines that lie side by side; `plan_on_copy` plans that of a dense copy."""
     spec = _narrowed(spec, arrays["input"], work)
     constants = {**constants, "VALUE": c_name(spec.dtype)}
     case = ColumnCase.of(spec, arrays["input"], arrays["output"], work, device)
@@ -179,7 +188,21 @@ def plan_columns(
     if vector := walked_columns(case):
         strips = strips_in_step(case)
         return plan_columns_in_step(case, constants, strips) if strips else plan_whole_columns(case, constants, vector)
-    return _plan_assembly_line(case, constants, _choose(case))
+    copied = plan_on_copy() if _lies_scattered(case) else None
+    return copied or _plan_assembly_line(case, constants, _choose(case))
+
+
+def _lies_scattered(case: ColumnCase) -> bool:
+    """Whether strips would be loaded in pieces of less than a sector: small elements one by one, or rows that are
+    shorter and whose next one lies elsewhere."""
+    strip, size = Strip.of(case), case.source.dtype.itemsize
+    if strip.dense or strip.shifted:
+        return False
+    if not strip.copies:
+        return size < _WORD_BYTES
+    row = case.inner * size
+    is_apart = abs(case.work.input_axis.strides[0]) - row >= SECTOR_BYTES
+    return row < SECTOR_BYTES and (size < _WORD_BYTES or is_apart)
 
 
 def _narrowed(spec: Scan, source: ArrayLayout, work: Work) -> Scan:

@@ -1,0 +1,99 @@
+"""Calls on arrays that are copied first: the same bits as for dense ones, and nothing of what lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudml
+
+View = Callable[[Any], Any]
+
+#: By name views whose columns are scattered, each of an array of 3 x 90 x 66 x 4 or less.
+VIEWS: dict[str, View] = {
+    "channels": lambda x: x[..., :3],
+    "last channels": lambda x: x[..., 1:],
+    "a channel": lambda x: x[..., 2],
+    "channels backwards": lambda x: x[..., ::-1],
+    "rows backwards": lambda x: x[:, ::-1, :, :3],
+    "columns backwards": lambda x: x[:, :, ::-1],
+    "every second column": lambda x: x[:, :, ::2],
+    "some columns": lambda x: x[:, :, 3:-2, :3],
+    "an odd part": lambda x: x[1:, 1:, 1:, 1:],
+}
+
+
+def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    numbers = np.random.default_rng([*shape]).integers(-90, 90, shape)
+    return numbers.astype(dtype) / (np.dtype(dtype).type(7) if np.dtype(dtype).kind == "f" else 1)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_running_sums_of_views_have_the_bits_of_dense_arrays(view: str, dtype: str, xp: Any):
+    source = values((3, 90, 66, 4), dtype)
+    chosen, stored = VIEWS[view], xp.asarray(source)
+    dense = xp.asarray(np.ascontiguousarray(chosen(source)))
+    for axis in (1, 2):
+        for options in ({}, {"reverse": True, "exclusive": True}):
+            found = cudml.cumsum(chosen(stored), axis=axis, dtype=dtype, **options)
+            expected = cudml.cumsum(dense, axis=axis, dtype=dtype, **options)
+            np.testing.assert_array_equal(xp.to_numpy(found), xp.to_numpy(expected))
+    assert (xp.to_numpy(stored) == source).all()
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64"])
+def test_running_sums_of_few_columns_with_gaps(dtype: str, xp: Any):
+    source = values((4001, 8), dtype)
+    for columns in (2, 5):
+        view = xp.asarray(source)[:, 1 : 1 + columns]
+        wide = xp.to_numpy(cudml.cumsum(view, axis=0))  # of bytes, wider than the copy
+        np.testing.assert_array_equal(wide, np.cumsum(source[:, 1 : 1 + columns], axis=0))
+        with_zero = cudml.cumulative_sum(view, axis=0, include_initial=True)
+        np.testing.assert_array_equal(xp.to_numpy(with_zero)[1:], wide)
+
+
+@pytest.mark.backend("cuda", "emulated")
+def test_an_output_that_lies_amid_the_input_is_written_alone(xp: Any):
+    source = values((700, 8), "int16")
+    stored = xp.asarray(source)
+    cudml.cumsum(stored[:, :3], axis=0, dtype=np.int16, out=stored[:, 5:])
+    expected = source.copy()
+    expected[:, 5:] = np.cumsum(source[:, :3], axis=0, dtype=np.int16)
+    np.testing.assert_array_equal(xp.to_numpy(stored), expected)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 40, 48, 32), (2, 33, 31, 37), (1, 16, 65, 18)])
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 2, 3, 1)], ids=["channels first", "channels last"])
+def test_groups_in_another_order_have_the_bits_of_dense_ones(
+    order: tuple[int, ...], shape: tuple[int, ...], dtype: str, xp: Any
+):
+    source = values(shape, dtype)
+    view = xp.asarray(source).transpose(order)
+    dense = xp.asarray(np.ascontiguousarray(source.transpose(order)))
+    for axes in ((1, 2, 3), (0, 2, 3)):
+        pairs = [
+            (cudml.mean_variance_normalization(x, axes=axes), *cudml.mean_var(x, axis=axes)) for x in (view, dense)
+        ]
+        for found, expected in zip(*pairs, strict=True):
+            np.testing.assert_array_equal(xp.to_numpy(found), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+def test_group_norm_of_channels_that_lie_last(xp: Any):
+    source = values((2, 24, 40, 32), "float32")
+    weight, bias = values((32,), "float32"), values((32,), "float32")
+    view = xp.asarray(source).transpose(0, 3, 1, 2)
+    found = cudml.group_norm(view, 2, weight=xp.asarray(weight), bias=xp.asarray(bias))
+    x = source.transpose(0, 3, 1, 2).reshape(2, 2, -1).astype(np.float64)
+    y = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    expected = y.reshape(2, 32, 24, 40) * weight[:, None, None] + bias[:, None, None]
+    np.testing.assert_allclose(xp.to_numpy(found), expected, rtol=2e-5, atol=2e-5)
+    assert found.strides == view.strides  # as the input lies

@@ -1,0 +1,139 @@
+"""Plans that copy the input first, without a GPU: which calls do, and how the copy is cut up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plans import H100, constants, kernels, layout
+
+from cudml.plan import make_plan
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.plan import Plan, Pointer, Workspace
+from cudml.plan.spec import Moments, Normalization, Scan
+
+#: 32 images of 512 x 512.
+IMAGES, ROWS = (32, 512, 512), (512 * 512, 512)
+
+
+def channels(kept: int, stored: int, dtype: str, first: int = 0) -> ArrayLayout:
+    """Some channels of each element of images, from number `first` on."""
+    strides = (*(step * stored for step in (*ROWS, 1)), 1)
+    size = np.dtype(dtype).itemsize
+    return layout((*IMAGES, kept), dtype, strides, alignment=int(np.gcd(first * size, 16)))
+
+
+def scanned(source: ArrayLayout, axis: int, dtype: str = "", alignment: int = 16) -> Plan:
+    chosen = np.dtype(dtype or source.dtype)
+    output = layout(source.shape, chosen.name, alignment=alignment)
+    return make_plan(Scan("sum", chosen, axis), {"input": source, "output": output}, H100)
+
+
+def normalized(source: ArrayLayout, axes: tuple[int, ...], output: ArrayLayout | None = None) -> Plan:
+    arrays = {"input": source, "output": output or layout(source.shape, source.dtype.name)}
+    return make_plan(Normalization(axes), arrays, H100)
+
+
+@pytest.mark.parametrize(
+    ("source", "axis", "copied"),
+    [
+        (channels(3, 4, "uint8"), 1, True),
+        (channels(3, 4, "uint8"), 2, True),
+        (channels(3, 4, "float16", 1), 2, True),
+        (channels(2, 4, "float16"), 2, True),  # of which a copy moves two
+        (channels(3, 4, "float32"), 1, True),
+        (channels(3, 4, "float32"), 2, False),  # steps that lie near each other
+        (channels(3, 4, "float32"), 0, False),  # short columns
+        (channels(9, 12, "float32"), 1, False),  # more than a sector
+        (channels(3, 4, "float32"), 3, False),  # lines
+        (channels(3, 3, "uint8"), 1, False),  # dense
+        (channels(3, 64, "uint8"), 1, False),  # sectors in the gaps
+        (layout((4096, 512), "int8", (512, -1)), 0, True),
+        (layout((4096, 512), "float32", (512, -1)), 0, False),  # which are copied one by one
+        (layout((4096, 512), "int8", (-512, 1)), 0, False),
+        (layout((4096, 512), "float16", (1024, 2)), 0, True),
+        (layout((4096, 512), "float16", (0, 2)), 0, False),
+        (layout((1 << 20, 5), "float32", (8, 1)), 0, True),  # few lines
+        (layout((1 << 20, 5), "float32", (8, 1)), 1, False),
+        (layout((1 << 20, 5), "float32", (64, 1)), 0, False),
+        (layout((1 << 20, 5), "complex128", (6, 1)), 0, False),  # wider than what is copied
+        (layout((1 << 20, 5), "float32", (5, 1)), 0, False),
+    ],
+)
+def test_scans_copy_what_they_would_load_in_pieces_of_a_sector(source: ArrayLayout, axis: int, copied: bool):
+    assert (kernels(scanned(source, axis))[0] == "gather_rows") == copied
+
+
+def test_little_is_not_copied():
+    enough, less = (1056, 64), (1055, 64)  # 512 elements for each multiprocessor
+    assert kernels(scanned(layout(enough, "int8", (128, 2)), 0))[0] == "gather_rows"
+    assert kernels(scanned(layout(less, "int8", (128, 2)), 0))[0] != "gather_rows"
+
+
+def test_the_copy_lies_in_an_output_of_its_type_and_order():
+    source = channels(3, 4, "uint8")
+    assert scanned(source, 1).launches[0].arguments[1] == Pointer("output")
+    assert scanned(source, 1, "int32").launches[0].arguments[1] == Workspace(0)
+    assert scanned(source, 1, alignment=4).launches[0].arguments[1] == Workspace(0)
+    turned = layout(source.shape, "uint8", (ROWS[0] * 3, 3, ROWS[1] * 3, 1))
+    plan = make_plan(Scan("sum", source.dtype, 1), {"input": source, "output": turned}, H100)
+    assert plan.launches[0].arguments[1] == Workspace(0)
+
+
+def test_what_follows_reads_the_copy_and_has_the_workspace_behind_it():
+    source = layout((64, 56, 56, 128), "float16").shape
+    view = layout((64, 128, 56, 56), "float16", (56 * 56 * 128, 1, 56 * 128, 128))
+    plan = normalized(view, (1, 2, 3), view)
+    nbytes = 2 * int(np.prod(source))
+    assert kernels(plan)[0] == "gather_tiles"
+    assert plan.launches[0].arguments[:2] == (Pointer("input"), Workspace(0))
+    later = [launch.arguments for part in plan.parts[1:] for launch in part.launches]
+    assert all(Pointer("input") not in arguments for arguments in later)
+    offsets = {a.offset for arguments in later for a in arguments if isinstance(a, Workspace)}
+    assert 0 in offsets
+    assert all(offset == 0 or nbytes <= offset < plan.workspace_bytes for offset in offsets)
+    assert plan.workspace_bytes >= nbytes
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes", "copied"),
+    [
+        ((64, 128, 56, 56), (0, 2, 3, 1), (1, 2, 3), True),  # a group of channels that lie last
+        ((64, 128, 56, 56), (0, 2, 3, 1), (1,), False),
+        ((64, 128, 56, 56), (0, 2, 3, 1), (2, 3), False),  # columns
+        ((64, 128, 56, 56), (0, 2, 3, 1), (0, 2, 3), False),
+        ((64, 56, 56, 128), (0, 3, 1, 2), (1, 2, 3), True),
+        ((64, 56, 56, 128), (0, 3, 1, 2), (3,), False),  # neighbouring lines
+        ((64, 3, 224, 224), (0, 2, 3, 1), (1, 2, 3), False),  # of which neighbours share sectors
+        ((64, 128, 56, 56), (0, 1, 2, 3), (1, 2, 3), False),
+        ((2, 20, 6, 6), (0, 2, 3, 1), (1, 2, 3), False),  # small
+    ],
+)
+def test_groups_whose_elements_lie_in_another_order_are_copied(
+    shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...], copied: bool
+):
+    strides = [0] * 4
+    for place, axis in enumerate(order):
+        strides[axis] = int(np.prod([shape[inner] for inner in order[place + 1 :]]))
+    view = layout(shape, strides=tuple(strides))
+    assert ("gather_tiles" in kernels(normalized(view, axes, view))) == copied
+    moments = layout(tuple(1 if axis in axes else size for axis, size in enumerate(shape)))
+    plan = make_plan(Moments(axes), {"input": view, "mean": moments, "variance": moments}, H100)
+    assert ("gather_tiles" in kernels(plan)) == copied
+
+
+@pytest.mark.parametrize(
+    ("source", "axis", "expected"),
+    [
+        (channels(3, 4, "uint8"), 1, ("3", "4", "1", "4096", "1")),
+        (layout((4096, 512), "int8", (512, -1)), 0, ("512", "512", "-1", "32", "1")),
+        (layout((4096, 512), "int8", (8192, -1)), 0, ("1", "-1", "1", "16384", "1")),  # far apart
+        (layout((4096, 513), "int8", (520, 1), 1), 0, None),  # shifted
+        (layout((513, 77, 3), "int8", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "4096", "0")),
+        (layout((513, 77, 3), "float32", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "1024", "1")),
+    ],
+)
+def test_how_rows_are_cut(source: ArrayLayout, axis: int, expected: tuple[str, ...] | None):
+    plan = scanned(source, axis)
+    names = ("INNER", "PITCH", "ROW_STEP", "ROWS", "WHOLE_WORDS")
+    found = constants(plan)
+    assert (tuple(found[name] for name in names) if "ROW_STEP" in found else None) == expected
