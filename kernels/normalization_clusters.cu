@@ -40,8 +40,7 @@ normalize_clusters(const char* input, char* output, const char* scale, const cha
         const Moments moments = moments_of(sums_of_column, Shift(first_of[c]).value, p);
         normalizers[c] = Normalizer<Compute>::of(moments, p);
         const Index number = column_of(strip, c);
-        const bool exists = WHOLE || number < g.groups;
-        if (mean && tile == 0 && exists) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
+        if (mean && tile == 0 && exists(g, strip, number)) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
     }
     cluster_arrive();
     __syncthreads();

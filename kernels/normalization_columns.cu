@@ -43,7 +43,7 @@ normalize_columns(const char* input, char* output, const char* scale, const char
         const Moments moments = moments_of(column_sums.total(c), Shift(first_of[c]).value, p);
         if (HAS_OUTPUT) normalizers[c] = Normalizer<Compute>::of(moments, p);
         const Index number = column_of(blockIdx.x, c);
-        if (mean && (WHOLE || number < g.groups)) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
+        if (mean && exists(g, blockIdx.x, number)) store_moments(arrays.at(g.kept.offsets(number)), moments, p);
     }
     __syncthreads();  // by now all was read, so the output may be the input
     if (!HAS_OUTPUT) return;
@@ -52,15 +52,21 @@ normalize_columns(const char* input, char* output, const char* scale, const char
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Longer columns. Blocks that follow each other have neighbouring strips of the same rows.
+// Longer columns. Blocks that follow each other have neighbouring strips of the same steps, or, where strips are rows,
+// neighbouring tiles, so that either way they read what lies side by side.
 
 struct Work {
     Index strip, tile;
 
     __device__ Work(const Geometry& g, Index number) {
-        const Index strips = (g.groups + COLUMNS - 1) / COLUMNS;
-        tile = number / strips;
-        strip = number - tile * strips;
+        if constexpr (BY_ROWS) {
+            strip = number / g.tiles;
+            tile = number - strip * g.tiles;
+        } else {
+            const Index strips = (g.groups + COLUMNS - 1) / COLUMNS;
+            tile = number / strips;
+            strip = number - tile * strips;
+        }
     }
 };
 
@@ -119,7 +125,7 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
     Word* words = control + SECTOR + work.strip * published_words<COLUMNS>(g.tiles);
     const bool is_last = add_up_tiles<COLUMNS, BLOCK>(total, words, work.tile, g.tiles, tickets.epoch());
     const Index number = column_of(work.strip, c);
-    if (!is_last || c >= COLUMNS || (!WHOLE && number >= g.groups)) return;
+    if (!is_last || c >= COLUMNS || !exists(g, work.strip, number)) return;
     finish_group(arrays, normalizers, g, number, total, Shift(first_of[c]).value, p);
 }
 
@@ -141,7 +147,7 @@ apply_columns(const char* input, char* output, const char* scale, const char* bi
 #pragma unroll 1
     for (int c = threadIdx.x; c < COLUMNS; c += BLOCK) {
         const Index number = column_of(work.strip, c);
-        normalizers[c] = WHOLE || number < g.groups ? of_groups[number] : Normalizer<Compute>{};
+        normalizers[c] = exists(g, work.strip, number) ? of_groups[number] : Normalizer<Compute>{};
     }
     __syncthreads();
     span.hand_over(warp_rows, g, place);

@@ -10,7 +10,10 @@
 //     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
 //     WHOLE           every column and step of every block exists
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
-//     INPUT_ROW, OUTPUT_ROW         bytes of a row, where rows are narrow and all elements lie dense; 0 otherwise
+//     ROW_COLUMNS     columns of a row, the groups along the innermost kept axis, where each row is a strip; 0 where
+//                     strips are cut from all columns, whatever axes they go across
+//     INPUT_ROW, OUTPUT_ROW         bytes from row to row, where rows are narrow and all elements lie dense; 0
+//                                   otherwise. Rows of the input that are strips may have gaps of less than 16 bytes
 //     SCALE_ACROSS, BIAS_ACROSS     0: the same for the VECTOR columns, 1: of each its own
 //     SCALE_PACKED, BIAS_PACKED     those of VECTOR columns, or of the CHUNK steps that columns share, lie dense and
 //                                   aligned
@@ -24,9 +27,26 @@ constexpr int BLOCK = ACROSS * SPANS, COLUMNS = ACROSS * VECTOR, STEPS = SPAN * 
 constexpr int TOGETHER = ACROSS < LANES ? LANES / ACROSS : 1;  // spans of a column that a warp has at a time
 constexpr int PARTS = SPANS / TOGETHER;
 constexpr int INNER = KEPT_RANK - 1;
+constexpr bool BY_ROWS = ROW_COLUMNS > 0;
+constexpr int INPUT_GAP = BY_ROWS && INPUT_ROW > 0 ? INPUT_ROW - ROW_COLUMNS * static_cast<int>(sizeof(Input)) : 0;
 
 static_assert(BLOCK % LANES == 0 && SPANS % TOGETHER == 0, "whole warps");
 static_assert(LENGTH < CHUNK && (LENGTH == 0 || SPAN * SPANS == 1), "a column is less than a chunk");
+static_assert(ROW_COLUMNS <= COLUMNS, "a strip has a whole row");
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What a block has of its columns. They are numbered so that neighbouring threads take neighbouring places: thread
+// `across` has the columns across, ACROSS + across, 2 * ACROSS + across and so on.
+
+__device__ Index column_of(Index strip, int number) {
+    if constexpr (BY_ROWS) return strip * ROW_COLUMNS + number % ACROSS * VECTOR + number / ACROSS;
+    else return (strip * ACROSS + number % ACROSS) * VECTOR + number / ACROSS;
+}
+
+// Whether a column that column_of() tells, of this strip, does.
+__device__ bool exists(const Geometry& g, Index strip, Index column) {
+    return WHOLE || (BY_ROWS ? column - strip * ROW_COLUMNS < ROW_COLUMNS : column < g.groups);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Where a thread works: a span of VECTOR columns.
@@ -38,9 +58,10 @@ struct Place {
     // In a tile of which each thread has so many spans.
     __device__ Place(const Geometry& g, Index strip, Index tile, int rounds = 1) {
         const int number = static_cast<int>(threadIdx.x) / ACROSS;
-        column = (strip * ACROSS + threadIdx.x % ACROSS) * VECTOR;
-        length = WHOLE || column < g.groups ? g.length : 0;
-        if (length == 0) column = strip * COLUMNS;
+        column = BY_ROWS ? strip * ROW_COLUMNS + threadIdx.x % ACROSS * VECTOR
+                         : (strip * ACROSS + threadIdx.x % ACROSS) * VECTOR;
+        length = exists(g, strip, column) ? g.length : 0;
+        if (length == 0) column = strip * (BY_ROWS ? ROW_COLUMNS : COLUMNS);
         const Index first = tile * SPANS + number / TOGETHER * TOGETHER;
         move_to((first * rounds + number % TOGETHER) * STEPS);
     }
@@ -58,6 +79,19 @@ struct Place {
     }
     __device__ bool warp_is_whole(const Geometry& g) const {
         return WHOLE || begin_of_warp() + TOGETHER * STEPS <= g.length;
+    }
+
+    // Columns of the row before the first one.
+    __device__ Index in_row() const {
+        return BY_ROWS ? (length == 0 ? 0 : threadIdx.x % ACROSS * VECTOR) : column;
+    }
+
+    // Whether the warp moves its rows of the input together, with the gap behind the last one. Behind the very last one
+    // there may be no memory.
+    __device__ bool moves_input(const Geometry& g) const {
+        if (!warp_is_whole(g)) return false;
+        if constexpr (INPUT_GAP == 0) return true;
+        return begin_of_warp() + TOGETHER * STEPS < g.length || column - in_row() + ROW_COLUMNS < g.groups;
     }
 };
 
@@ -246,8 +280,8 @@ struct Span {
     // FILLED: steps that do not exist become the first of their columns; otherwise they may be any.
     template <bool FILLED> __device__ void load(const char* column, const Geometry& g, const Place& place) {
         if constexpr (INPUT_ROW != 0) {
-            if (place.warp_is_whole(g)) {
-                const char* rows = column - place.column * sizeof(Input) + place.begin_of_warp() * INPUT_ROW;
+            if (place.moves_input(g)) {
+                const char* rows = column - place.in_row() * sizeof(Input) + place.begin_of_warp() * INPUT_ROW;
                 return RowsOfWarp<INPUT_ROW, Elements>::load(rows, pieces);
             }
         }
@@ -268,7 +302,7 @@ struct Span {
     // Comes between the load and whatever needs the steps.
     __device__ void hand_over(WarpRows& rows, const Geometry& g, const Place& place) {
         if constexpr (INPUT_ROW != 0) {
-            if (!place.warp_is_whole(g)) return;
+            if (!place.moves_input(g)) return;
             rows.input.put(pieces);
             if (place.length == 0) return;
 #pragma unroll
@@ -331,7 +365,7 @@ struct Span {
                 for (int k = 0; k < STEPS; k++) {
                     if (place.length > 0) rows.output.items(k) = result[k];
                 }
-                rows.output.store(column - place.column * sizeof(Output) + place.begin_of_warp() * OUTPUT_ROW);
+                rows.output.store(column - place.in_row() * sizeof(Output) + place.begin_of_warp() * OUTPUT_ROW);
                 return;
             }
         }
@@ -362,12 +396,7 @@ struct Span {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What a block has of its columns. They are numbered so that neighbouring threads take neighbouring places: thread
-// `across` has the columns across, ACROSS + across, 2 * ACROSS + across and so on.
-
-__device__ Index column_of(Index strip, int number) {
-    return (strip * ACROSS + number % ACROSS) * VECTOR + number / ACROSS;
-}
+// The sums of the columns of a block.
 
 // Lanes that share columns after an exchange of their sums, and columns that a lane is left with.
 constexpr int SHARING = TOGETHER < VECTOR ? TOGETHER : VECTOR, LEFT = VECTOR / SHARING;

@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import Groups
 
 #: What a thread holds of its columns at a time, at the most, and of single columns of halves, but for tiles of one run
@@ -41,6 +41,10 @@ _CLUSTER_SPAN_BYTES, _CLUSTER_STRIP_BYTES, _CLUSTER_THREADS, _MOST_BLOCKS = 256,
 
 #: Rows that are narrower are moved by whole warps, if they follow each other without gaps.
 NARROW_ROW_BYTES = 128
+
+#: Bytes from one narrow row to the next, from which on rows are no strips of their own; 0: they never are. Nor are they
+#: where each lies in sectors of its own, as lanes load whole ones then. FIGURES
+MOST_PITCH = NARROW_ROW_BYTES
 
 
 class Columns(NamedTuple):
@@ -75,7 +79,7 @@ class Columns(NamedTuple):
 
     def grid(self, groups: Groups) -> int:
         """Blocks that have a tile of every column."""
-        return math.ceil(groups.count / self.width) * self.blocks
+        return groups.strips_of(self.width) * self.blocks
 
 
 def applied_columns(groups: Groups) -> Columns:
@@ -83,8 +87,21 @@ def applied_columns(groups: Groups) -> Columns:
     return block_of(one_span(groups), groups, *_APPLIED_TILES)
 
 
+def rows_of(groups: Groups) -> Groups | None:
+    """The same groups, of whose columns each row is a strip; None where strips had better be cut from all columns.
+
+    Across outer axes a warp would touch a few bytes of each of many images at a time. Nor does it move rows with gaps
+    between them together unless they are strips."""
+    rows = groups.in_rows()
+    gap = rows.gap_of_rows("input")
+    if gap is None or not are_narrow(rows) or (gap == 0 and len(groups.kept.sizes) == 1):
+        return None
+    pitch = groups.reduced.strides["input"][0]
+    return rows if pitch < MOST_PITCH and pitch % SECTOR_BYTES else None
+
+
 def are_narrow(groups: Groups) -> bool:
-    return groups.count * groups.source.dtype.itemsize < NARROW_ROW_BYTES
+    return groups.row * groups.source.dtype.itemsize < NARROW_ROW_BYTES
 
 
 def one_span(groups: Groups, nbytes: int | None = None) -> Columns:
@@ -103,7 +120,7 @@ def one_span(groups: Groups, nbytes: int | None = None) -> Columns:
 def block_of(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:
     """So many threads that have a strip of so many bytes."""
     width = spans.vector * groups.source.dtype.itemsize
-    vectors = math.ceil(groups.count / spans.vector)
+    vectors = math.ceil(groups.row / spans.vector)
     most = min(max(1, nbytes // width), power_of_two(vectors))
     narrower = (most // 2, most // 4) if groups.source.dtype.itemsize == 2 else ()
     widths = [most, *(across for across in narrower if across * width >= _LEAST_STRIP_BYTES)]

@@ -15,11 +15,17 @@ from cudml.plan.normalization.column_tiles import (
     Columns,
     applied_columns,
     clusters_of,
+    rows_of,
 )
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import apply_step, array_arguments, parameters, sum_step
 from cudml.plan.normalization.strips import plan_strips
-from cudml.plan.normalization.whole_columns import are_read_one_by_one, are_short_with_operands, are_whole_halves
+from cudml.plan.normalization.whole_columns import (
+    are_read_one_by_one,
+    are_short_with_operands,
+    are_whole_halves,
+    whole_columns,
+)
 from cudml.plan.plan import Launch, Plan, Struct, constants_of
 from cudml.plan.spec import Normalization
 
@@ -32,6 +38,9 @@ _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 
 #: others. Two blocks of 320 threads take 87 us for (300, 100005) float16s, one 108; two of 304 98 us for (600, 24997)
 #: floats, one 77.
 _RESIDENT_WITH_OPERANDS_OF_HALVES, _RESIDENT_WITH_OPERANDS = 640, 512
+
+#: Blocks of a multiprocessor, at the most: no GPU holds fewer.
+_MOST_RESIDENT = 16
 
 #: Bytes for each multiprocessor, at the most, that clusters normalize: 6 MB take an H100 about 10 us, less than two
 #: bare launches took hosts, 12 and 18. Where launches are recorded, two steps are faster but for few halves. In
@@ -52,9 +61,9 @@ _NARROW_ROWS_BYTES = 36 << 10
 
 def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The launches for groups that lie side by side."""
-    chosen = columns_of(groups, device)
-    if chosen.rounds == 1 and groups.length <= chosen.tile:
-        return _one_launch("columns", groups, spec, chosen, _input_ahead(groups, _AHEAD_BYTES_OF_WHOLE, device))
+    cut, chosen = _cut(groups, device)
+    if _are_whole(groups, chosen):
+        return _one_launch("columns", cut, spec, chosen, _input_ahead(groups, _AHEAD_BYTES_OF_WHOLE, device))
     bundled = plan_bundles(groups, spec, device)
     if bundled is not None:
         return bundled
@@ -62,7 +71,22 @@ def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) 
     if clusters is not None and groups.source.size * groups.widest <= _MOST_OF_CLUSTERS * device.multiprocessors:
         return _one_launch("clusters", groups, spec, clusters)
     streamed = plan_strips(groups, spec, device) if groups.has("output") else None
-    return streamed or _two_steps(groups, spec, device, chosen)
+    return streamed or _two_steps(cut, spec, device, chosen)
+
+
+def _cut(groups: Groups, device: DeviceProperties) -> tuple[Groups, Columns]:
+    """The groups, by rows or not, and how their columns are shared out, whole or in tiles that are added up."""
+    rows, chosen = rows_of(groups), columns_of(groups, device)
+    if rows is None:
+        return groups, chosen
+    of_rows = whole_columns(rows, device) if _are_whole(groups, chosen) else columns_of(rows, device)
+    if of_rows is None or rows.row > min(of_rows.width, applied_columns(rows).width):
+        return groups, chosen
+    return rows, of_rows
+
+
+def _are_whole(groups: Groups, chosen: Columns) -> bool:
+    return chosen.rounds == 1 and groups.length <= chosen.tile
 
 
 def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, added: Columns) -> Plan:
@@ -104,13 +128,14 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         "SPAN": chosen.span,
         "LENGTH": groups.length if is_part else 0,
         "ACROSS": chosen.across,
+        "ROW_COLUMNS": groups.row if groups.by_rows else 0,
         "SPANS": chosen.spans,
         **packed,
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),
         "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
-        "WHOLE": groups.count % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
-        "RESIDENT": max(1, _resident_threads(groups, chosen) // chosen.threads),
+        "WHOLE": groups.row % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
+        "RESIDENT": max(1, min(_resident_threads(groups, chosen) // chosen.threads, _MOST_RESIDENT)),
     }
 
 
@@ -136,15 +161,20 @@ def _resident_threads(groups: Groups, chosen: Columns) -> int:
 
 
 def _narrow_row(groups: Groups, name: str, chosen: Columns) -> int:
-    """The bytes of a row of a tile that a warp moves together with others; 0 where rows are wide or not dense, or have
-    more columns than a warp has lanes for."""
-    layout = groups.arrays.get(name)
-    if not isinstance(layout, ArrayLayout) or not groups.tile or chosen.across > LANES:
+    """The bytes from row to row of a tile that a warp moves together with others; 0 where rows are wide or not dense,
+    or have more columns than a warp has lanes for. Gaps that are no piece of what is moved at a time are loaded too,
+    but nothing may be stored there."""
+    layout, gap = groups.arrays.get(name), groups.gap_of_rows(name)
+    if not isinstance(layout, ArrayLayout) or gap is None or chosen.across > LANES:
         return 0
-    row = groups.count * layout.dtype.itemsize
-    dense = groups.kept.strides[name] == (layout.dtype.itemsize,) and groups.reduced.strides[name] == (row,)
-    aligned = layout.alignment % VECTOR_BYTES == 0 and chosen.steps * row % VECTOR_BYTES == 0
-    narrow = row < NARROW_ROW_BYTES and groups.count <= chosen.width
-    of_span = chosen.steps * row + math.ceil(row / VECTOR_BYTES) * VECTOR_BYTES
+    if not (groups.tile or groups.by_rows):
+        return 0
+    row = groups.row * layout.dtype.itemsize
+    pitch, outer = row + gap, groups.kept.strides[name][:-1]
+    may_have_gaps = name == "input" and groups.by_rows and all(stride > 0 for stride in outer)
+    moved = gap == 0 or (may_have_gaps and gap < VECTOR_BYTES)
+    aligned = layout.lies_in_steps(VECTOR_BYTES, (*outer, chosen.steps * pitch))
+    narrow = pitch < NARROW_ROW_BYTES and groups.row <= chosen.width
+    of_span = chosen.steps * pitch + math.ceil(pitch / VECTOR_BYTES) * VECTOR_BYTES
     fits = chosen.threads // chosen.across * of_span <= _NARROW_ROWS_BYTES
-    return row if dense and aligned and narrow and fits else 0
+    return pitch if moved and aligned and narrow and fits else 0

@@ -85,6 +85,8 @@ class Groups:
     correction: float = 0.0
     tile: int = 0
     """Elements of a tile; 0 where a group is one."""
+    by_rows: bool = False
+    """Whether a strip of columns is a row."""
 
     @classmethod
     def of(cls, axes: tuple[int, ...], arrays: dict[str, Operand], correction: float = 0.0) -> Groups:
@@ -102,6 +104,19 @@ class Groups:
     def in_tiles(self, tile: int) -> Groups:
         return replace(self, tile=tile)
 
+    def in_rows(self) -> Groups:
+        return replace(self, by_rows=True)
+
+    def gap_of_rows(self, name: str) -> int | None:
+        """The bytes between the rows of neighbouring steps of an array, dense columns each; None where they lie
+        otherwise."""
+        layout = self.arrays.get(name)
+        if not isinstance(layout, ArrayLayout) or len(self.reduced.sizes) > 1 or not layout.element_aligned:
+            return None
+        size, gap = layout.dtype.itemsize, self.reduced.strides[name][0] - self.row * layout.dtype.itemsize
+        dense = self.by_rows or len(self.kept.sizes) == 1
+        return gap if dense and self.kept.strides[name][-1] == size and gap >= 0 else None
+
     @property
     def source(self) -> ArrayLayout:
         source = self.arrays["input"]
@@ -114,6 +129,14 @@ class Groups:
     @property
     def count(self) -> int:
         return math.prod(self.kept.sizes)
+
+    @property
+    def row(self) -> int:
+        """Columns that strips are cut from: those along the innermost kept axis if these are rows, else all."""
+        return self.kept.sizes[-1] if self.by_rows else self.count
+
+    def strips_of(self, columns: int) -> int:
+        return self.count // self.row * math.ceil(self.row / columns)
 
     @property
     def length(self) -> int:

@@ -59,7 +59,7 @@ def sum_step(
 ) -> Plan:
     """The sums of all tiles, from which the last blocks find the statistics. A block has a tile of so many neighbouring
     groups. `ahead`: kernels/ahead.cuh."""
-    strips = math.ceil(groups.count / columns)
+    strips = groups.strips_of(columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
     statistics = (_NORMALIZERS, Pointer("mean"), Pointer("variance"))
     own = (ahead,) if ahead else ()
@@ -75,7 +75,7 @@ def apply_step(
     """Every tile again, from the last to the first."""
     arrays = (Pointer("input"), Pointer("output"), *operand_arguments())
     arguments = (*arrays, _NORMALIZERS, groups.geometry, parameters(groups, spec))
-    blocks = math.ceil(groups.count / columns) * groups.tiles
+    blocks = groups.strips_of(columns) * groups.tiles
     launch = Launch(f"apply_{kind}", blocks, block, arguments, early=True)
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), (launch,))
 

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, power_of_two, power_of_two_within
 from cudml.plan.normalization.column_tiles import SPAN_BYTES, Columns, one_span, span_of
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.steps import SUMS_BYTES
@@ -71,13 +71,27 @@ _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS = 64, 512
 #: have more, if there are so many: (518, 14501) take 59 us so and 74 otherwise, but (700, 10725) 69 and 64.
 _SHORT_WITH_OPERANDS, _SHORT_IN_RUNS_WITH_OPERANDS, _LONG_SPANS_OF_DOUBLES = 512, 448, range(513, 641)
 
+#: Bytes from row to row from which on blocks do not have a row of whole columns; 0: they never have. FIGURES
+MOST_PITCH_OF_WHOLE = SECTOR_BYTES
+
+#: Steps of a block that has, for each that exists, at the most: else spans are shorter, and of more than the second no
+#: block has a row. FIGURES
+_MOST_PADDED, _MOST_PADDED_OF_ALL = 1.3, 1.5
+
+#: Threads of such a block, if there are steps for so many: more blocks than multiprocessors hold would be too small.
+_LEAST_THREADS_OF_ROW = 64
+
+#: Steps of such a block at the most if there are fewer than multiprocessors: (20, 2000, 5) floats over 1 have tiles.
+#: FIGURES
+_MOST_STEPS_OF_FEW = 512
+
 #: Static shared memory of a block at the most, for the sums of its warps.
 _SUMS_BYTES_OF_BLOCK = 40_000
 
 
 def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     """Whole columns of a block, which loads them at once; None where they are too long, or had better be shared."""
-    spans = _span_of_whole(groups)
+    spans = _span_of_row(groups) if groups.by_rows else _span_of_whole(groups)
     span = spans.span
     while span > 1 and groups.length <= span // 2 * groups.chunk:
         span //= 2
@@ -90,8 +104,11 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     are_few = whole.grid(groups) < device.multiprocessors
     shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
     chosen = shorter if shorter and shorter.threads <= _THREADS else whole
-    is_alone = chosen.width >= groups.count and groups.length > MOST_ROWS_ALONE
+    most_alone = _MOST_STEPS_OF_FEW if groups.by_rows and are_few else MOST_ROWS_ALONE
+    is_alone = chosen.width >= groups.row and groups.length > most_alone
     is_long = is_alone or (strips != _STRIPS and groups.length > _MOST_WIDE_ROWS)
+    if groups.by_rows and not _is_fast_row(groups, chosen):
+        return None
     return chosen if chosen.threads <= strips.most_threads and not is_long else None
 
 
@@ -101,6 +118,27 @@ def _span_of_whole(groups: Groups) -> Columns:
     if are_short_with_operands(groups, spans):
         return spans._replace(span=max(1, spans.span // 2))
     return spans._replace(span=span_of(SPAN_BYTES, 1, groups.chunk)) if are_read_one_by_one(groups, spans) else spans
+
+
+def _span_of_row(groups: Groups) -> Columns:
+    """The same of a strip that is a row, of which a warp has several spans."""
+    whole = _span_of_whole(groups)
+    shorter = [_row_of(groups, whole._replace(span=whole.span >> n)) for n in range(whole.span.bit_length())]
+    filled = [row for row in shorter if row.tile <= _MOST_PADDED * groups.length] or shorter[-1:]
+    chosen = next((row for row in filled if row.threads >= _LEAST_THREADS_OF_ROW), filled[-1])
+    return whole._replace(span=chosen.span)
+
+
+def _row_of(groups: Groups, spans: Columns) -> Columns:
+    """A whole row in such spans."""
+    across = power_of_two(math.ceil(groups.row / spans.vector))
+    return spans._replace(across=across, spans=_spans_of(groups, spans, across))
+
+
+def _is_fast_row(groups: Groups, chosen: Columns) -> bool:
+    """Whether a block had better have all columns of a row."""
+    is_narrow = groups.reduced.strides["input"][-1] < MOST_PITCH_OF_WHOLE
+    return is_narrow and groups.row <= chosen.width and chosen.tile <= _MOST_PADDED_OF_ALL * groups.length
 
 
 def _have_long_spans(groups: Groups, spans: Columns, strips: _WholeStrips) -> bool:
@@ -126,10 +164,11 @@ def _whole(groups: Groups, spans: Columns, strips: _WholeStrips) -> Columns:
     """Whole columns of a block in such spans, of as many threads as that takes."""
     width = spans.vector * groups.source.dtype.itemsize
     most, least = (max(1, nbytes // width) for nbytes in (strips.most_bytes, strips.least_bytes))
-    across = min(most, power_of_two(math.ceil(groups.count / spans.vector)))
+    across = min(most, power_of_two(math.ceil(groups.row / spans.vector)))
     while across > least and across * _spans_of(groups, spans, across) > strips.wanted_threads:
         across //= 2
-    across = max(across, _LEAST_THREADS // power_of_two(math.ceil(groups.length / spans.steps)))
+    if not groups.by_rows:
+        across = max(across, _LEAST_THREADS // power_of_two(math.ceil(groups.length / spans.steps)))
     while across > 1 and _sums_bytes(groups, spans, across) > _SUMS_BYTES_OF_BLOCK:
         across //= 2
     return spans._replace(across=across, spans=_spans_of(groups, spans, across))
@@ -143,7 +182,8 @@ def _sums_bytes(groups: Groups, spans: Columns, across: int) -> int:
 
 def _strips_of(groups: Groups, spans: Columns, device: DeviceProperties) -> _WholeStrips:
     """Wide ones, if these are enough."""
-    if groups.rows_begin_with_sectors("input") or not (groups.has("output") and groups.are_floats):
+    begin_with_sectors = groups.by_rows or groups.rows_begin_with_sectors("input")
+    if begin_with_sectors or not (groups.has("output") and groups.are_floats):
         return _STRIPS
     wide = _wide_strips_of(groups, spans)
     return wide if _whole(groups, spans, wide).grid(groups) >= device.multiprocessors else _STRIPS
