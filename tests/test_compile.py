@@ -177,6 +177,14 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         scale, moment = dense((steps, 1), dtype), dense((1 << 16, 1, columns), dtype)
         yield make_plan(Normalization((1,)), {"input": panels, "output": panels, "scale": scale}, device)
         yield make_plan(Moments((1,)), {"input": panels, "mean": moment, "variance": moment}, device)
+    rows = (((64, 20_000, 3), 3), ((64, 20_000, 4), 3), ((5000, 512, 4), 3), ((5000, 100, 4), 3), ((5000, 512, 4), 2))
+    for dtype, (shape, count) in itertools.product([INTEGERS[0], *FLOATS], rows):
+        channels = ArrayLayout((*shape[:-1], count), dense(shape, dtype).strides, dtype, 16)
+        target = dense(channels.shape, dtype if dtype in FLOATS else F32)
+        arrays = {"input": channels, "output": target, "scale": dense((count,), F32), "bias": dense((count,), F32)}
+        yield make_plan(Normalization((1,)), arrays, device)
+        moment = dense((shape[0], 1, count), target.dtype)
+        yield make_plan(Moments((1,)), {"input": channels, "mean": moment, "variance": moment}, device)
     for dtype, (count, run) in itertools.product(FLOATS, ((3, 7), (5, 3), (40, 3), (3, 147))):
         panels = dense((1 << 20, count, run), dtype)
         scale, moment = dense((count, 1), dtype), dense((1, count, 1), dtype)

@@ -10,7 +10,7 @@ from layouts import Poisoned, place
 from normalization_checks import all_floats, all_patterns, check, normalization_reference, on, rounded
 from reference import BOOL, FLOATS, INTEGERS, assert_close, assert_same_bits, random
 
-from cudml.normalization import batch_norm, mean_variance_normalization
+from cudml.normalization import batch_norm, mean_var, mean_variance_normalization
 
 
 @all_patterns
@@ -134,6 +134,79 @@ def test_layout_of_large_groups(xp, pattern, shape, axes, clusters):
     with xp.planned_for(cluster_launch=clusters):
         mean_variance_normalization(place(xp, x, pattern), axes=axes, out=out.array)
     assert_same_bits(out.read(), expected)
+
+
+# Rows of a few channels: of which array, over which axes, and which of its channels.
+NARROW_ROWS = {
+    "images": ((3, 96, 100, 3), (1, 2), slice(None)),
+    "images that end anywhere": ((2, 97, 95, 3), (1, 2), slice(None)),
+    "some channels": ((3, 48, 53, 4), (1, 2), slice(3)),
+    "other channels": ((3, 48, 53, 4), (1, 2), slice(1, None)),
+    "whole vectors": ((2, 64, 64, 4), (1, 2), slice(2)),
+    "two of three": ((3, 48, 53, 3), (1, 2), slice(2)),
+    "channels of all images": ((2, 50, 48, 4), (0, 1, 2), slice(3)),
+    "lines": ((3, 9, 512, 4), (2,), slice(3)),
+    "lines that end anywhere": ((3, 9, 334, 4), (2,), slice(3)),
+    "lines of two channels": ((33, 250, 4), (1,), slice(2)),
+    "twenty channels": ((3, 50, 50, 20), (1, 2), slice(None)),
+    "groups of images": ((2, 3, 2, 52, 42, 4), (2, 3, 4), slice(3)),
+}
+
+
+def values_of_rows(rows, dtype):
+    """Of all channels; which of them, and where these lie if they come first, so that groups are lines; and the axes of
+    both."""
+    shape, axes, channels = NARROW_ROWS[rows]
+    rng = np.random.default_rng([37, *shape])
+    every = rng.integers(0, 256, shape, dtype) if dtype == np.uint8 else random(rng, shape, dtype)
+    lines = np.ascontiguousarray(np.moveaxis(every[..., channels], -1, 0))
+    return every, channels, lines, axes, tuple(axis + 1 for axis in axes)
+
+
+def operands_of_rows(lines, kind):
+    """Scale and bias of the lines, if any: of each channel, or a bias of each element."""
+    if kind == "none":
+        return []
+    rng, of_channels = np.random.default_rng([38, *lines.shape]), (lines.shape[0], *[1] * (lines.ndim - 1))
+    shapes = (of_channels, of_channels if kind == "of channels" else (1, 1, *lines.shape[2:]))
+    return [random(rng, shape, np.float32) for shape in shapes]
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("rows", NARROW_ROWS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize("operands", ["none", "of channels", "of elements"])
+@pytest.mark.parametrize("out", ["contiguous", "padded lines"])
+def test_narrow_rows_give_the_same_bits(xp, rows, dtype, operands, out):
+    every, channels, lines, axes, axes_of_lines = values_of_rows(rows, dtype)
+    given = operands_of_rows(lines, operands)
+    in_lines = mean_variance_normalization(xp.asarray(lines), *map(xp.asarray, given), axes=axes_of_lines)
+    expected = np.moveaxis(xp.to_numpy(in_lines), 0, -1)
+    target = Poisoned(xp, expected.shape, expected.dtype, out)
+    last = [xp.asarray(np.moveaxis(operand, 0, -1)) for operand in given]
+    mean_variance_normalization(xp.asarray(every)[..., channels], *last, axes=axes, out=target.array)
+    assert_same_bits(target.read(), expected)
+
+
+@pytest.mark.parametrize("rows", NARROW_ROWS)
+@all_floats
+def test_narrow_rows_in_place_leave_others_as_they_are(xp, rows, dtype):
+    every, channels, lines, axes, axes_of_lines = values_of_rows(rows, dtype)
+    array = xp.asarray(every)
+    mean_variance_normalization(array[..., channels], axes=axes, out=array[..., channels])
+    in_lines = mean_variance_normalization(xp.asarray(lines), axes=axes_of_lines)
+    every[..., channels] = np.moveaxis(xp.to_numpy(in_lines), 0, -1)
+    assert_same_bits(xp.to_numpy(array), every)
+
+
+@pytest.mark.parametrize("rows", NARROW_ROWS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.uint8])
+def test_moments_of_narrow_rows_have_the_same_bits(xp, rows, dtype):
+    every, channels, lines, axes, axes_of_lines = values_of_rows(rows, dtype)
+    of_lines = mean_var(xp.asarray(lines), axes_of_lines)
+    found = mean_var(xp.asarray(every)[..., channels], axes)
+    for expected, moment in zip(of_lines, found, strict=True):
+        assert_same_bits(xp.to_numpy(moment), np.moveaxis(xp.to_numpy(expected), 0, -1))
 
 
 # Input and output that are dense along axes of their own: tiles turn one into the other.

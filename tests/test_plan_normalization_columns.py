@@ -479,3 +479,93 @@ def test_bytes_whose_rows_take_much_more_as_doubles_are_no_narrow_rows():
     arrays = {"input": source, "output": output}
     plan = make_plan(Normalization((0,)), arrays, H200._replace(compute_capability=(8, 0)))
     assert (constants(plan)["INPUT_ROW"], constants(plan)["OUTPUT_ROW"]) == ("8", "0")
+
+
+def part_of(shape, dtype, pitch, alignment=16):
+    """The first channels of arrays that have so many."""
+    return layout((*shape[:-1], pitch), dtype, alignment=alignment)._replace(shape=shape)
+
+
+def rows_of(plan):
+    """Of each launch the name, the columns of a row that is a strip, and the bytes from row to row in both arrays."""
+    names = ("ROW_COLUMNS", "INPUT_ROW", "OUTPUT_ROW")
+    return [
+        (launch.kernel.removesuffix("_columns"), *(int(constants(part)[name]) for name in names))
+        for part in plan.parts
+        for launch in part.launches
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "pitch", "expected"),
+    [
+        ((128, 224, 224, 3), (1, 2), "float16", 3, [("sum", 3, 6, 6), ("apply", 3, 6, 6)]),
+        ((128, 224, 224, 3), (1, 2), "float32", 3, [("sum", 3, 12, 12), ("apply", 3, 12, 12)]),
+        ((128, 224, 224, 3), (0, 1, 2), "float32", 3, [("sum", 0, 12, 12), ("apply", 0, 12, 12)]),  # one row
+        ((128, 299, 299, 3), (1, 2), "float16", 3, [("sum", 3, 0, 0), ("apply", 3, 0, 0)]),  # images begin anywhere
+        ((32, 512, 512, 3), (1, 2), "float16", 4, [("sum", 3, 8, 6), ("apply", 3, 8, 6)]),
+        ((32, 512, 512, 3), (0, 1, 2), "float16", 4, [("sum", 3, 8, 6), ("apply", 3, 8, 6)]),
+        ((32, 512, 512, 2), (1, 2), "float32", 3, [("sum", 2, 12, 8), ("apply", 2, 12, 8)]),
+        ((32, 512, 512, 3), (1, 2), "float32", 5, [("sum", 3, 20, 12), ("apply", 3, 20, 12)]),
+        ((32, 512, 512, 2), (1, 2), "float32", 6, [("sum", 2, 0, 8), ("apply", 2, 0, 8)]),  # 16 bytes between rows
+        ((32, 512, 512, 3), (1, 2), "float32", 8, [("sum", 0, 0, 0), ("apply", 0, 0, 0)]),  # sectors of their own
+        ((32, 512, 512, 8), (1, 2), "float32", 8, [("sum", 0, 0, 0), ("apply", 0, 0, 0)]),
+        ((32, 512, 512, 20), (1, 2), "float32", 20, [("sum", 20, 80, 80), ("apply", 20, 80, 80)]),
+        ((32, 512, 512, 31), (1, 2), "float32", 31, [("sum", 31, 124, 124), ("apply", 31, 124, 124)]),
+        ((32, 512, 512, 31), (1, 2), "float32", 32, [("sum", 0, 0, 0), ("apply", 0, 0, 0)]),
+        ((32, 512, 512, 33), (1, 2), "float16", 33, [("sum", 0, 0, 0), ("apply", 0, 0, 0)]),  # more than a strip has
+        ((32, 512, 512, 3), (2,), "float16", 4, [("normalize", 3, 8, 6)]),
+        ((32, 512, 512, 3), (2,), "float32", 4, [("normalize", 3, 16, 12)]),
+        ((32, 512, 512, 7), (2,), "float32", 9, [("normalize", 0, 0, 0)]),  # more than a sector
+        ((32, 512, 56, 3), (2,), "float16", 4, [("normalize", 3, 8, 6)]),
+        ((32, 512, 40, 3), (2,), "float16", 4, [("normalize", 0, 0, 0)]),  # of a warp not enough would exist
+        ((200, 2000, 3), (1,), "float32", 4, [("normalize", 3, 16, 12)]),
+        ((20, 2000, 3), (1,), "float32", 4, [("sum", 3, 16, 12), ("apply", 3, 16, 12)]),  # few blocks
+        ((20, 500, 3), (1,), "float32", 4, [("normalize", 3, 16, 12)]),
+    ],
+)
+def test_strips_of_narrow_rows(shape, axes, dtype, pitch, expected):
+    arrays = {"input": part_of(shape, dtype, pitch), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization(axes), arrays, H100)
+    assert rows_of(plan) == expected
+    if expected[0][1] > 0:
+        outer = math.prod(n for axis, n in enumerate(shape[:-1]) if axis not in axes)
+        assert [launch.grid % outer for part in plan.parts for launch in part.launches] == [0] * len(expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "pitch", "expected"),
+    [
+        ((128, 224, 224, 3), (1, 2), 3, [("sum", 3, 6, 0)]),
+        ((32, 512, 512, 3), (1, 2), 4, [("sum", 3, 8, 0)]),
+        ((128, 224, 224, 3), (2,), 3, [("normalize", 3, 6, 0)]),
+    ],
+)
+def test_moments_of_narrow_rows(shape, axes, pitch, expected):
+    moment = layout(tuple(1 if axis in axes else n for axis, n in enumerate(shape)), "float16")
+    arrays = {"input": part_of(shape, "float16", pitch), "mean": moment, "variance": moment}
+    assert rows_of(make_plan(Moments(axes), arrays, H100)) == expected
+
+
+@pytest.mark.parametrize(("alignment", "row"), [(16, 8), (2, 0)])
+def test_rows_with_gaps_are_moved_from_whole_pieces_on(alignment, row):
+    shape = (32, 512, 512, 3)
+    arrays = {"input": part_of(shape, "float16", 4, alignment), "output": layout(shape, "float16")}
+    assert rows_of(make_plan(Normalization((1, 2)), arrays, H100)) == [("sum", 3, row, 6), ("apply", 3, row, 6)]
+
+
+def test_gaps_are_not_loaded_where_images_do_not_follow_each_other():
+    """Behind the last row of memory there may be nothing, and it is taken to be that of the last image."""
+    shape, source = (32, 512, 512, 3), part_of((32, 512, 512, 3), "float16", 4)
+    backwards = source._replace(strides=(-source.strides[0], *source.strides[1:]))
+    for of_rows, given in ((8, source), (0, backwards)):
+        plan = make_plan(Normalization((1, 2)), {"input": given, "output": layout(shape, "float16")}, H100)
+        assert rows_of(plan)[0] == ("sum", 3, of_rows, 6)
+
+
+@pytest.mark.parametrize("pitch", [3, 4])
+def test_nothing_is_stored_between_rows(pitch):
+    shape, source = (32, 512, 512, 3), layout((32, 512, 512, 3), "float32")
+    arrays = {"input": source, "output": part_of(shape, "float32", pitch)}
+    row = 12 if pitch == 3 else 0
+    assert rows_of(make_plan(Normalization((1, 2)), arrays, H100))[1] == ("apply", 3, 12, row)

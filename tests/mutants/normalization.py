@@ -42,7 +42,9 @@ MUTANTS = [
     Mutant("statistics of columns read at once", "normalization_columns.cu", "columns of a block", NOT_IN_ORDER,
            "[-__syncthreads();-]  // by now"),
     Mutant("columns without an end", "normalization_columns.cu", "moments of columns", ALL,
-           "if (mean && [-(WHOLE || number < g.groups)-]{+true+}) store_moments"),
+           "if (mean && [-exists(g, blockIdx.x, number)-]{+true+}) store_moments"),
+    Mutant("tile of another row", "normalization_columns.cu", "rows of images with gaps", ALL,
+           "tile = number - strip * g.tiles{+ + 1+};"),
     Mutant("rows handed over as those of the next round", "normalization_columns.cu", "narrow columns in rounds", ALL,
            "[-next.hand_over(warp_rows, g, place);\n        span = next;-]\n        place.next_round();"
            "{+\n        next.hand_over(warp_rows, g, place);\n        span = next;+}"),
@@ -365,6 +367,12 @@ MUTANTS = [
     Mutant("last rows of a warp read as if they were whole", "normalization_spans.cuh", "narrow columns of halves",
            CHECKING,
            "begin_of_warp() + [-TOGETHER * STEPS-]{+1+} <= g.length"),
+    Mutant("gap behind the last row loaded", "normalization_spans.cuh", "rows of images with gaps", CHECKING,
+           "return begin_of_warp() + TOGETHER * STEPS <{+=+} g.length"),
+    Mutant("strips as wide as threads", "normalization_spans.cuh", "rows of images with gaps", ALL,
+           "column = BY_ROWS ? strip * [-ROW_COLUMNS-]{+COLUMNS+} + threadIdx.x"),
+    Mutant("rows stored from each column on", "normalization_spans.cuh", "rows of images", ALL,
+           "rows.output.store(column - place.[-in_row()-]{+column+} * sizeof"),
     # normalization_stream.cuh
     Mutant("units normalized with their successors", "normalization_stream.cuh",
            "stream of units held in registers", CHECKING, "[-if (BULK) fence_async_proxy();-]"),

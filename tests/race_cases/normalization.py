@@ -89,6 +89,34 @@ def moments(
     return Call(name, lambda make: mean_var(make(x), axis, correction=correction), expected, tolerance, device)
 
 
+def channels(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    axes: tuple[int, ...],
+    count: int,
+    out: str = "",
+    device: DeviceProperties = SMALL_GPU,
+) -> Call:
+    """The first few channels, which end in rows that have gaps between them; "same" as `out` is in place, "moments" are
+    mean and variance alone."""
+    every = floats(shape, dtype)
+    x = every[..., :count]
+
+    def compute(make: AsArray) -> Any:
+        source = make(every)[..., :count]
+        if out == "moments":
+            return mean_var(source, axes)
+        return mean_variance_normalization(source, axes=axes, out=source if out == "same" else None)
+
+    def expected() -> Arrays:
+        if out == "moments":
+            return x.mean(axes, dtype=np.float64), x.var(axes, dtype=np.float64)
+        return (normalized(x, axes),)
+
+    return Call(name, compute, expected, TOLERANCE[dtype], device)
+
+
 def affine(
     name: str, shape: tuple[int, ...], function: str, device: DeviceProperties = SMALL_GPU, dtype: Any = np.float32
 ) -> Call:
@@ -294,6 +322,13 @@ LARGE_GROUPS = [
     normalization("narrow columns of halves", (8200, 6), np.float16, (0,), out="same"),
     normalization("narrow columns of more halves than lanes", (2100, 37), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow columns in rounds", (66_000, 2), np.float64, (0,), device=TINY_GPU),
+    normalization("rows of images", (2, 9000, 3), np.float16, (1,), out="same"),
+    normalization("rows of images in rounds", (3, 9000, 3), np.float32, (1,), device=TINY_GPU),
+    channels("rows of images with gaps", (3, 2304, 4), np.float16, (1,), 3),
+    channels("rows of images with gaps in place", (3, 2310, 4), np.float32, (1,), 3, out="same"),
+    channels("rows with gaps", (5, 512, 4), np.float16, (1,), 3),
+    channels("rows with gaps in place", (5, 500, 4), np.float32, (1,), 3, out="same"),
+    channels("moments of rows of images with gaps", (2, 4096, 3), np.float32, (1,), 2, out="moments"),
     moments("moments of large columns", (2049, 33), np.float64, 0),
     moments("moments of large columns of halves", (2200, 120), np.float16, 0, device=TINY_GPU),
     moments("moments of large columns of bytes", (4500, 136), np.uint8, 0, device=TINY_GPU),
