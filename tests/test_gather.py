@@ -60,7 +60,7 @@ def test_running_sums_of_few_columns_with_gaps(dtype: str, xp: Any):
 
 @pytest.mark.backend("cuda", "emulated")
 def test_an_output_that_lies_amid_the_input_is_written_alone(xp: Any):
-    source = values((700, 8), "int16")
+    source = values((2300, 8), "int16")
     stored = xp.asarray(source)
     cudml.cumsum(stored[:, :3], axis=0, dtype=np.int16, out=stored[:, 5:])
     expected = source.copy()
@@ -97,3 +97,15 @@ def test_group_norm_of_channels_that_lie_last(xp: Any):
     expected = y.reshape(2, 32, 24, 40) * weight[:, None, None] + bias[:, None, None]
     np.testing.assert_allclose(xp.to_numpy(found), expected, rtol=2e-5, atol=2e-5)
     assert found.strides == view.strides  # as the input lies
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("view", ["rows backwards", "columns backwards", "channels backwards"])
+def test_images_turned_round_have_the_bits_of_dense_ones(view: str, dtype: str, xp: Any):
+    source = values((2, 30, 44, 3), dtype)
+    turned = VIEWS[view](xp.asarray(source))
+    dense = xp.asarray(np.ascontiguousarray(VIEWS[view](source)))
+    for axes in ((1, 2), (0, 1, 2)):
+        found, expected = (cudml.mean_variance_normalization(x, axes=axes) for x in (turned, dense))
+        np.testing.assert_array_equal(xp.to_numpy(found), xp.to_numpy(expected))

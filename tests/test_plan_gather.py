@@ -64,9 +64,12 @@ def test_scans_copy_what_they_would_load_in_pieces_of_a_sector(source: ArrayLayo
 
 
 def test_little_is_not_copied():
-    enough, less = (1056, 64), (1055, 64)  # 512 elements for each multiprocessor
-    assert kernels(scanned(layout(enough, "int8", (128, 2)), 0))[0] == "gather_rows"
-    assert kernels(scanned(layout(less, "int8", (128, 2)), 0))[0] != "gather_rows"
+    enough, less = (1056, 16), (1055, 16)  # 128 elements for each multiprocessor
+    assert kernels(scanned(layout(enough, "int8", (32, 2)), 0))[0] == "gather_rows"
+    assert kernels(scanned(layout(less, "int8", (32, 2)), 0))[0] != "gather_rows"
+    enough, less = (67_584, 4), (67_583, 4)  # 2048 of each
+    assert kernels(scanned(layout(enough, "int8", (6, 1)), 0))[0] == "gather_rows"
+    assert kernels(scanned(layout(less, "int8", (6, 1)), 0))[0] != "gather_rows"
 
 
 def test_the_copy_lies_in_an_output_of_its_type_and_order():
@@ -105,7 +108,7 @@ def test_what_follows_reads_the_copy_and_has_the_workspace_behind_it():
         ((64, 56, 56, 128), (0, 3, 1, 2), (3,), False),  # neighbouring lines
         ((64, 3, 224, 224), (0, 2, 3, 1), (1, 2, 3), False),  # of which neighbours share sectors
         ((64, 128, 56, 56), (0, 1, 2, 3), (1, 2, 3), False),
-        ((2, 20, 6, 6), (0, 2, 3, 1), (1, 2, 3), False),  # small
+        ((2, 32, 16, 16), (0, 2, 3, 1), (1, 2, 3), False),  # small
     ],
 )
 def test_groups_whose_elements_lie_in_another_order_are_copied(
@@ -126,7 +129,7 @@ def test_groups_whose_elements_lie_in_another_order_are_copied(
     [
         (channels(3, 4, "uint8"), 1, ("3", "4", "1", "4096", "1")),
         (layout((4096, 512), "int8", (512, -1)), 0, ("512", "512", "-1", "32", "1")),
-        (layout((4096, 512), "int8", (8192, -1)), 0, ("1", "-1", "1", "16384", "1")),  # far apart
+        (layout((4096, 512), "int8", (16384, -1)), 0, ("1", "-1", "1", "16384", "1")),  # far apart
         (layout((4096, 513), "int8", (520, 1), 1), 0, None),  # shifted
         (layout((513, 77, 3), "int8", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "4096", "0")),
         (layout((513, 77, 3), "float32", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "1024", "1")),
@@ -137,3 +140,19 @@ def test_how_rows_are_cut(source: ArrayLayout, axis: int, expected: tuple[str, .
     names = ("INNER", "PITCH", "ROW_STEP", "ROWS", "WHOLE_WORDS")
     found = constants(plan)
     assert (tuple(found[name] for name in names) if "ROW_STEP" in found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("strides", "axes", "copied"),
+    [
+        ((512 * 512 * 3, 512 * 3, -3, 1), (1, 2), True),  # images turned round
+        ((512 * 512 * 3, -512 * 3, 3, 1), (0, 1, 2), True),
+        ((512 * 512 * 3, 512 * 3, 3, 1), (1, 2), False),
+        ((512 * 512 * 4, 512 * 4, 4, 1), (1, 2), False),  # one stride
+        ((512 * 512 * 3, 512 * 3, -3, 1), (1, 2, 3), False),  # no columns
+        ((600 * 600 * 3, 600 * 3, 3, 1), (1, 2), False),  # parts of images, with sectors between their rows
+    ],
+)
+def test_narrow_columns_whose_steps_lie_apart_are_copied(strides: tuple[int, ...], axes: tuple[int, ...], copied: bool):
+    view = layout((32, 512, 512, 3), "float16", strides)
+    assert ("gather_rows" in kernels(normalized(view, axes))) == copied

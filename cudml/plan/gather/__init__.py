@@ -17,8 +17,10 @@ from cudml.plan.gather.tiles import plan_tiles
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
 from cudml.plan.plan import Argument, Plan, Pointer, Workspace
 
-#: For each multiprocessor. FIGURES
-_LEAST_ELEMENTS = 1 << 9
+#: For each multiprocessor, where an H200 takes as long either way: (256, 32)[:, ::2] float16 summed over 0 takes 4.6 us
+#: so and 5.2 otherwise, (4, 8, 8, 64) floats whose channels lie last, as one group of each image, 7.2 and 7.8, (4, 128,
+#: 128, 64) 25 and 103.
+_LEAST_ELEMENTS = 1 << 7
 
 
 def plan_on_copy(

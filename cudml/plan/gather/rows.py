@@ -19,7 +19,7 @@ from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, constants_o
 ELEMENTS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 #: Bytes of the run of a tile, and from one row to the next at the most, else elements are rows.
-_TILE_BYTES, _MOST_PITCH_BYTES = 16384, 4096
+_TILE_BYTES, _MOST_PITCH_BYTES = 16384, 8192
 
 _THREADS = 256
 

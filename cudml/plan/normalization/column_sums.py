@@ -19,6 +19,7 @@ from cudml.plan.normalization.column_tiles import (
     block_of,
     one_span,
     span_of,
+    span_of_tile,
     vector_of,
 )
 from cudml.plan.normalization.groups import Groups
@@ -118,7 +119,7 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
 
 def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
     if are_narrow(groups):
-        return _cut(groups, device, one_span(groups), _NARROW_TILING)
+        return _cut(groups, device, span_of_tile(groups), _NARROW_TILING)
     wide = _in_wide_tiles(groups, device)
     if wide is not None:
         return wide

@@ -1,12 +1,12 @@
-"""The plans of groups whose elements lie in another order than they are added up in, and are copied into that first."""
+"""The plans of groups whose elements are copied first, into the order that they are added up in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.layout import SECTOR_BYTES, ArrayLayout
-from cudml.plan.normalization.groups import Operand
+from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, outer_to_inner
+from cudml.plan.normalization.groups import Groups, Operand
 from cudml.plan.plan import Plan
 
 
@@ -16,16 +16,19 @@ def plan_on_copy_in_order(
     device: DeviceProperties,
     plan_dense: Callable[[ArrayLayout], Plan],
 ) -> Plan | None:
-    """A copy in C order, and what `plan_dense` plans for it; None where elements of groups lie in that order, or few
-    of them share a sector in any."""
+    """A dense copy, and what `plan_dense` plans for it; None where elements lie well, or nothing copies them."""
     source, output = arrays["input"], arrays.get("output")
     assert isinstance(source, ArrayLayout)
-    if not _lie_across(axes, source):
+    every = range(len(source.shape))
+    if _lie_across(axes, source):
+        order = tuple(every)
+    elif _are_narrow_and_apart(Groups.of(axes, dict(arrays))):
+        order = outer_to_inner(every, source)
+    else:
         return None
     from cudml.plan.gather import plan_on_copy  # only for those who need it
 
-    target = output if isinstance(output, ArrayLayout) else None
-    return plan_on_copy(source, range(len(source.shape)), target, device, plan_dense)
+    return plan_on_copy(source, order, output if isinstance(output, ArrayLayout) else None, device, plan_dense)
 
 
 def _lie_across(axes: tuple[int, ...], source: ArrayLayout) -> bool:
@@ -37,3 +40,12 @@ def _lie_across(axes: tuple[int, ...], source: ArrayLayout) -> bool:
         return False
     innermost = min(steps, key=lambda axis: steps[axis])
     return innermost in own and innermost != own[-1] and steps[own[-1]] >= SECTOR_BYTES
+
+
+def _are_narrow_and_apart(groups: Groups) -> bool:
+    """Whether less than a sector of columns lies side by side, and their steps in more than one stride, as in images
+    that are turned round."""
+    if not groups.has("output") or len(groups.reduced.sizes) == 1:
+        return False
+    size = groups.source.dtype.itemsize
+    return groups.kept.strides["input"][-1] == size and groups.kept.sizes[-1] * size < SECTOR_BYTES

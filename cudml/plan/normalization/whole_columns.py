@@ -71,18 +71,18 @@ _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS = 64, 512
 #: have more, if there are so many: (518, 14501) take 59 us so and 74 otherwise, but (700, 10725) 69 and 64.
 _SHORT_WITH_OPERANDS, _SHORT_IN_RUNS_WITH_OPERANDS, _LONG_SPANS_OF_DOUBLES = 512, 448, range(513, 641)
 
-#: Bytes from row to row from which on blocks do not have a row of whole columns; 0: they never have. FIGURES
+#: Bytes from row to row from which on blocks do not have a row of whole columns: over 2 x[..., :3] of (16, 512, 512, 4)
+#: floats takes an H200 32 us so and 96 otherwise, of (32, 512, 512, 4) float16s 39 and 191, x[..., :2] 27 and 159.
 MOST_PITCH_OF_WHOLE = SECTOR_BYTES
 
 #: Steps of a block that has, for each that exists, at the most: else spans are shorter, and of more than the second no
-#: block has a row. FIGURES
+#: block has a row. Others were not tried.
 _MOST_PADDED, _MOST_PADDED_OF_ALL = 1.3, 1.5
 
 #: Threads of such a block, if there are steps for so many: more blocks than multiprocessors hold would be too small.
 _LEAST_THREADS_OF_ROW = 64
 
 #: Steps of such a block at the most if there are fewer than multiprocessors: (20, 2000, 5) floats over 1 have tiles.
-#: FIGURES
 _MOST_STEPS_OF_FEW = 512
 
 #: Static shared memory of a block at the most, for the sums of its warps.
