@@ -41,8 +41,8 @@ def test_large_inputs_of_scans_are_evicted_last(shape: tuple[int, ...], axis: in
 def test_widened_columns_are_evicted_last_only_where_they_are_prefetched():
     shape, total = (1 << 15, 1 << 12), np.dtype(np.int64)
     assert eviction_of_scan(shape, 0, np.int8, total) == EVICT_LAST
-    every_second = ArrayLayout(shape, (2 << 12, 2), np.dtype(np.int8), 16)
-    arrays = {"input": every_second, "output": layout(shape, total)}
+    far_apart = ArrayLayout(shape, (64 << 12, 64), np.dtype(np.int8), 16)
+    arrays = {"input": far_apart, "output": layout(shape, total)}
     assert dict(make_plan(Scan("sum", total, 0), arrays).constants)["EVICTION"] == EVICT_NORMALLY
 
 

@@ -554,6 +554,14 @@ def test_rows_with_gaps_are_moved_from_whole_pieces_on(alignment, row):
     assert rows_of(make_plan(Normalization((1, 2)), arrays, H100)) == [("sum", 3, row, 6), ("apply", 3, row, 6)]
 
 
+@pytest.mark.parametrize(("dtype", "pitch", "vector"), [("float16", 4, "1"), ("float32", 4, "2"), ("float16", 2, "2")])
+def test_halves_in_rows_with_gaps_are_added_up_one_by_one(dtype, pitch, vector):
+    shape = (32, 512, 512, 2)
+    arrays = {"input": part_of(shape, dtype, pitch), "output": layout(shape, dtype)}
+    plan = make_plan(Normalization((1, 2)), arrays, H100)
+    assert [constants(part)["VECTOR"] for part in plan.parts] == [vector] * 2
+
+
 def test_gaps_are_not_loaded_where_images_do_not_follow_each_other():
     """Behind the last row of memory there may be nothing, and it is taken to be that of the last image."""
     shape, source = (32, 512, 512, 3), part_of((32, 512, 512, 3), "float16", 4)

@@ -45,9 +45,12 @@ NARROW_ROW_BYTES = 128
 #: Bytes from one narrow row to the next, from which on rows are no strips of their own. Nor are they where each lies in
 #: sectors of its own, as lanes load whole ones then. Over 1, 2 (128, 224, 224, 3) float16s take an H200 49 us so and
 #: 166 otherwise, (64, 224, 224, 3) floats 36 and 89, (64, 128, 128, 20) floats 73 and 87; with gaps, x[..., :3] of (32,
-#: 512, 512, 4) float16s 65 and 209, over 0, 1, 2 64 and 93. Threads of tiles have single columns of rows with gaps: by
-#: two, x[..., :2] of these takes 159 and 160.
+#: 512, 512, 4) float16s 65 and 209, over 0, 1, 2 64 and 93.
 MOST_PITCH = NARROW_ROW_BYTES
+
+#: Bytes of elements of which threads of tiles have single columns where rows have gaps: over 1, 2 x[..., :2] of (32,
+#: 512, 512, 4) float16s takes 47 us so and by two columns 159, of (16, 512, 512, 4) floats 77 and 59.
+_SINGLE_BYTES = 2
 
 
 class Columns(NamedTuple):
@@ -92,8 +95,9 @@ def applied_columns(groups: Groups) -> Columns:
 
 def span_of_tile(groups: Groups) -> Columns:
     """What a thread has of narrow tiles, and of those that are normalized."""
-    has_gaps = groups.by_rows and groups.gap_of_rows("input") != 0
-    return one_span(groups, groups.source.dtype.itemsize if has_gaps else None)
+    size = groups.source.dtype.itemsize
+    are_single = size <= _SINGLE_BYTES and groups.by_rows and groups.gap_of_rows("input") != 0
+    return one_span(groups, size if are_single else None)
 
 
 def rows_of(groups: Groups) -> Groups | None:
