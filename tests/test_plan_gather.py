@@ -72,6 +72,12 @@ def test_little_is_not_copied():
     assert kernels(scanned(layout(less, "int8", (6, 1)), 0))[0] != "gather_rows"
 
 
+def test_few_rows_by_themselves_are_not_copied():
+    for rows, copied in ((256, True), (255, False)):  # of 4 bytes
+        source = layout((4096, rows, 3), "int8", (rows * 4 + 4, 4, 1))
+        assert (kernels(scanned(source, 0))[0] == "gather_rows") == copied
+
+
 def test_the_copy_lies_in_an_output_of_its_type_and_order():
     source = channels(3, 4, "uint8")
     assert scanned(source, 1).launches[0].arguments[1] == Pointer("output")
@@ -129,9 +135,9 @@ def test_groups_whose_elements_lie_in_another_order_are_copied(
     [
         (channels(3, 4, "uint8"), 1, ("3", "4", "1", "4096", "1")),
         (layout((4096, 512), "int8", (512, -1)), 0, ("512", "512", "-1", "32", "1")),
-        (layout((4096, 512), "int8", (16384, -1)), 0, ("1", "-1", "1", "16384", "1")),  # far apart
+        (layout((1024, 2048), "int8", (16384, -1)), 0, ("1", "-1", "1", "16384", "1")),  # far apart
         (layout((4096, 513), "int8", (520, 1), 1), 0, None),  # shifted
-        (layout((513, 77, 3), "int8", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "4096", "0")),
+        (layout((513, 277, 3), "int8", (277 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "4096", "0")),
         (layout((513, 77, 3), "float32", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "1024", "1")),
     ],
 )

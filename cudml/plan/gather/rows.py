@@ -21,6 +21,10 @@ ELEMENTS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 #: Bytes of the run of a tile, and from one row to the next at the most, else elements are rows.
 _TILE_BYTES, _MOST_PITCH_BYTES = 16384, 8192
 
+#: Bytes of the rows of an outer index, at the least, if there are several: each has blocks of its own. Less was not
+#: measured.
+_LEAST_RUN_BYTES = 1024
+
 _THREADS = 256
 
 #: Bytes that a thread stores at a time, at the least, if the copy allows.
@@ -77,12 +81,15 @@ def _outer(sizes: Sequence[int], strides: Sequence[int]) -> Dims:
 
 
 def plan_rows(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: Argument) -> Plan | None:
-    """None where rows do not lie so."""
+    """None where rows do not lie so, or each few of them by themselves."""
     rows, size = Rows.of(source, copy, order), source.dtype.itemsize
     if rows is None:
         return None
+    outer = math.prod(rows.outer.sizes)
+    if outer > 1 and rows.rows * abs(rows.pitch) * size < _LEAST_RUN_BYTES:
+        return None
     of_tile = power_of_two_within(max(1, _TILE_BYTES // (abs(rows.pitch) * size)))
-    tiles, outer = math.ceil(rows.rows / of_tile), math.prod(rows.outer.sizes)
+    tiles = math.ceil(rows.rows / of_tile)
     index = index_type((source.size,), (Dims(layout.shape, layout.strides) for layout in (source, copy)))
     begins = [of_tile * rows.inner * size, rows.rows * rows.inner * size if outer > 1 else 0]
     constants = constants_of(
