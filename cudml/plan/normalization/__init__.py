@@ -45,20 +45,21 @@ _PLANS_OF_COLUMNS = (plan_panels, plan_long_panels, plan_panel_tiles, plan_colum
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches that reduce `input` to `mean` and `variance`."""
+    groups = Groups.of(spec.axes, dict(arrays), spec.correction)
     copied = plan_on_copy_in_order(
-        spec.axes, arrays, device, lambda copy: plan_moments(spec, {**arrays, "input": copy}, device)
+        spec.axes, groups, device, lambda copy: plan_moments(spec, {**arrays, "input": copy}, device)
     )
-    return copied or _plan(Groups.of(spec.axes, dict(arrays), spec.correction), Normalization(spec.axes), device)
+    return copied or _plan(groups, Normalization(spec.axes), device)
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
+    groups = Groups.of(spec.axes, arrays)
     copied = plan_on_copy_in_order(
-        spec.axes, arrays, device, lambda copy: plan_normalization(spec, {**arrays, "input": copy}, device)
+        spec.axes, groups, device, lambda copy: plan_normalization(spec, {**arrays, "input": copy}, device)
     )
     if copied is not None:
         return copied
-    groups = Groups.of(spec.axes, arrays)
     strips = plan_turned_strips(groups, spec, device)
     if strips is not None:
         return strips

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, outer_to_inner
-from cudml.plan.normalization.groups import Groups, Operand
+from cudml.plan.normalization.groups import Groups
 from cudml.plan.plan import Plan
 
 
 def plan_on_copy_in_order(
     axes: tuple[int, ...],
-    arrays: Mapping[str, Operand],
+    groups: Groups,
     device: DeviceProperties,
     plan_dense: Callable[[ArrayLayout], Plan],
 ) -> Plan | None:
     """A dense copy, and what `plan_dense` plans for it; None where elements lie well, or nothing copies them."""
-    source, output = arrays["input"], arrays.get("output")
-    assert isinstance(source, ArrayLayout)
+    source, output = groups.source, groups.arrays.get("output")
     every = range(len(source.shape))
     if _lie_across(axes, source):
         order = tuple(every)
-    elif _are_narrow_and_apart(Groups.of(axes, dict(arrays))):
+    elif _are_narrow_and_apart(groups):
         order = outer_to_inner(every, source)
     else:
         return None
