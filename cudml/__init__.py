@@ -8,17 +8,20 @@ CUDA memory) are computed on the GPU by hand-written kernels, NumPy arrays on th
 >>> cudml.cumsum(np.array([2, 1, 3, 5]), exclusive=True)
 array([0, 2, 3, 6])
 
-`cudml.dml` has the same operators as DirectML's descriptors. Importing the package imports neither CuPy nor a kernel;
-both are loaded when the first array on a GPU is met.
+`cudml.dml` has the same operators as DirectML's descriptors. Importing the package does not import CuPy and loads no
+kernel; that is done when the first array on a GPU is met.
 """
 
 from cudml import dml
+from cudml.backend import prepare_for_cupy
 from cudml.modulus import fmod
 from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
 from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segmented_cumprod, segmented_cumsum
 from cudml.warming import warmup
 
 __version__ = "0.1.0"
+
+prepare_for_cupy()
 
 __all__ = [
     "batch_norm",

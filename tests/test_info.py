@@ -23,6 +23,19 @@ def test_import_is_light() -> None:
     assert "cudml.dml" in imported.split()
 
 
+def test_what_calls_need_is_imported_along_where_cupy_is() -> None:
+    pytest.importorskip("cupy")
+    needed = {"cudml.cuda.backend", "cudml.plan.scan", "cudml.plan.normalization", "cudml.plan.modulus"}
+    code = "import sys, cupy, cudml; print(*sys.modules)"
+    assert needed <= set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+
+
+@pytest.mark.parametrize("found", ["None", "types.SimpleNamespace(ndarray=bytes)"])
+def test_import_with_a_cupy_that_is_of_no_use(found: str) -> None:
+    code = f"import sys, types; sys.modules['cupy'] = {found}; import cudml; print(cudml.cumsum([2, 1, 3]))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[2 3 6]\n"
+
+
 def test_descriptors_are_imported_when_they_are_asked_for() -> None:
     code = "import cudml; print(cudml.dml.Device().feature_level.name); from cudml.dml import *; print(validate)"
     assert "validate" in subprocess.check_output([sys.executable, "-c", code], text=True)

@@ -27,9 +27,15 @@ def make_plan(spec: Spec, arrays: dict[str, Any], device: DeviceProperties = H20
     return _planner(*_PLANNERS[type(spec)])(spec, arrays, device)
 
 
+def import_planners() -> None:
+    """Imports the planners of all families, which are otherwise imported when they are first needed."""
+    for module, name in _PLANNERS.values():
+        _planner(module, name)
+
+
 @cache
 def _planner(module: str, name: str) -> Any:
-    """Imported when first needed: a process that imports cudml may never plan, and seldom plans for all families."""
+    """Imported when first needed: a process that imports cudml may never plan."""
     return getattr(import_module(f"cudml.plan.{module}"), name)
 
 
