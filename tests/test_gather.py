@@ -23,6 +23,8 @@ VIEWS: dict[str, View] = {
     "every second column": lambda x: x[:, :, ::2],
     "some columns": lambda x: x[:, :, 3:-2, :3],
     "an odd part": lambda x: x[:, 1:, 1:, 1:],
+    "the middle": lambda x: x[:, 16:-8, 20:-22],  # sectors between its rows
+    "a fifth of the columns": lambda x: x[:, :, 101:153],
 }
 
 
@@ -56,6 +58,18 @@ def test_running_sums_of_few_columns_with_gaps(dtype: str, xp: Any):
         np.testing.assert_array_equal(wide, np.cumsum(source[:, 1 : 1 + columns], axis=0))
         with_zero = cudml.cumulative_sum(view, axis=0, include_initial=True)
         np.testing.assert_array_equal(xp.to_numpy(with_zero)[1:], wide)
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_short_columns_with_gaps_between_them(dtype: str, xp: Any):
+    source = values((3001, 40, 3), dtype)
+    view, dense = xp.asarray(source)[:, 5:36], xp.asarray(np.ascontiguousarray(source[:, 5:36]))
+    found, expected = (cudml.cumsum(x, axis=1, dtype=dtype) for x in (view, dense))
+    np.testing.assert_array_equal(xp.to_numpy(found), xp.to_numpy(expected))
+    if np.dtype(dtype).kind == "f":
+        found, expected = (cudml.mean_variance_normalization(x, axes=1) for x in (view, dense))
+        np.testing.assert_array_equal(xp.to_numpy(found), xp.to_numpy(expected))
 
 
 @pytest.mark.backend("cuda", "emulated")
@@ -101,11 +115,22 @@ def test_group_norm_of_channels_that_lie_last(xp: Any):
 
 @pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("view", ["rows backwards", "columns backwards", "channels backwards"])
-def test_images_turned_round_have_the_bits_of_dense_ones(view: str, dtype: str, xp: Any):
-    source = values((2, 30, 44, 3), dtype)
+@pytest.mark.parametrize("view", ["rows backwards", "columns backwards", "channels backwards", "the middle"])
+def test_images_turned_round_and_parts_of_them_have_the_bits_of_dense_ones(view: str, dtype: str, xp: Any):
+    source = values((3, 70, 120, 3), dtype)
     turned = VIEWS[view](xp.asarray(source))
     dense = xp.asarray(np.ascontiguousarray(VIEWS[view](source)))
     for axes in ((1, 2), (0, 1, 2)):
         found, expected = (cudml.mean_variance_normalization(x, axes=axes) for x in (turned, dense))
         np.testing.assert_array_equal(xp.to_numpy(found), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
+def test_a_part_of_images_is_normalized_into_another(xp: Any):
+    source = values((6, 50, 90, 3), "float16")
+    stored = xp.asarray(source)
+    cudml.mean_variance_normalization(stored[:, :, :40], axes=(1, 2), out=stored[:, :, 45:85])
+    expected = source.copy()
+    dense = xp.asarray(np.ascontiguousarray(source[:, :, :40]))
+    expected[:, :, 45:85] = xp.to_numpy(cudml.mean_variance_normalization(dense, axes=(1, 2)))
+    np.testing.assert_array_equal(xp.to_numpy(stored), expected)

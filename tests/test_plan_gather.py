@@ -22,6 +22,11 @@ def channels(kept: int, stored: int, dtype: str, first: int = 0) -> ArrayLayout:
     return layout((*IMAGES, kept), dtype, strides, alignment=int(np.gcd(first * size, 16)))
 
 
+def part(columns: int, dtype: str, kept: int = 3) -> ArrayLayout:
+    """Some columns of all images, of so many channels."""
+    return layout((*IMAGES[:2], columns, kept), dtype, (*(step * kept for step in ROWS), kept, 1))
+
+
 def scanned(source: ArrayLayout, axis: int, dtype: str = "", alignment: int = 16) -> Plan:
     chosen = np.dtype(dtype or source.dtype)
     output = layout(source.shape, chosen.name, alignment=alignment)
@@ -47,6 +52,11 @@ def normalized(source: ArrayLayout, axes: tuple[int, ...], output: ArrayLayout |
         (channels(3, 4, "float32"), 3, False),  # lines
         (channels(3, 3, "uint8"), 1, False),  # dense
         (channels(3, 64, "uint8"), 1, False),  # sectors in the gaps
+        (part(480, "float16"), 2, True),
+        (part(480, "uint8", 8), 2, True),
+        (part(480, "float64"), 2, False),  # more than are copied
+        (part(480, "uint8", 32), 2, False),
+        (part(480, "float16"), 1, False),  # columns side by side
         (layout((4096, 512), "int8", (512, -1)), 0, True),
         (layout((4096, 512), "float32", (512, -1)), 0, False),  # which are copied one by one
         (layout((4096, 512), "int8", (-512, 1)), 0, False),
@@ -137,6 +147,9 @@ def test_groups_whose_elements_lie_in_another_order_are_copied(
         (layout((4096, 512), "int8", (512, -1)), 0, ("512", "512", "-1", "32", "1")),
         (layout((1024, 2048), "int8", (16384, -1)), 0, ("1", "-1", "1", "16384", "1")),  # far apart
         (layout((4096, 513), "int8", (520, 1), 1), 0, None),  # shifted
+        (part(480, "float16"), 2, ("1440", "1536", "1", "4", "1")),
+        (part(128, "float16"), 2, ("384", "1536", "1", "4", "1")),
+        (part(127, "float64"), 2, ("1", "1", "1", "2048", "1")),  # a block for each row
         (layout((513, 277, 3), "int8", (277 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "4096", "0")),
         (layout((513, 77, 3), "float32", (77 * 4 + 40, 4, 1)), 0, ("3", "4", "1", "1024", "1")),
     ],
@@ -156,9 +169,36 @@ def test_how_rows_are_cut(source: ArrayLayout, axis: int, expected: tuple[str, .
         ((512 * 512 * 3, 512 * 3, 3, 1), (1, 2), False),
         ((512 * 512 * 4, 512 * 4, 4, 1), (1, 2), False),  # one stride
         ((512 * 512 * 3, 512 * 3, -3, 1), (1, 2, 3), False),  # no columns
-        ((600 * 600 * 3, 600 * 3, 3, 1), (1, 2), False),  # parts of images, with sectors between their rows
+        ((600 * 600 * 3, 600 * 3, 3, 1), (1, 2), True),  # parts of images, with sectors between their rows
+        ((600 * 600 * 3, 600 * 3, 3, 1), (0, 1, 2), True),
+        ((600 * 600 * 3, 600 * 3, 3, 1), (2,), True),
+        ((600 * 600 * 3, 600 * 3, 3, 1), (3,), False),
     ],
 )
 def test_narrow_columns_whose_steps_lie_apart_are_copied(strides: tuple[int, ...], axes: tuple[int, ...], copied: bool):
     view = layout((32, 512, 512, 3), "float16", strides)
     assert ("gather_rows" in kernels(normalized(view, axes))) == copied
+
+
+@pytest.mark.parametrize(
+    ("source", "axes", "copied"),
+    [
+        (part(480, "float32", 4), (1, 2), True),
+        (part(480, "float32", 5), (1, 2), False),  # rows of more than 16 bytes
+        (layout((32, 512, 480, 5), "float32", (512 * 2560, 2560, -5, 1)), (1, 2), True),  # but turned round
+        (part(480, "float32"), (2,), False),  # short columns of floats
+        (part(480, "float16", 12), (2,), False),  # long ones
+        (layout((2816, 32, 3), "float16", (120, 3, 1)), (1,), True),
+        (layout((2815, 32, 3), "float16", (120, 3, 1)), (1,), False),  # few
+        (layout((2816, 32, 3), "float16", (-120, 3, 1)), (1,), False),
+        (layout((2816, 32, 3), "float16"), (1,), False),  # dense
+    ],
+)
+def test_which_parts_of_arrays_are_copied(source: ArrayLayout, axes: tuple[int, ...], copied: bool):
+    assert ("gather_rows" in kernels(normalized(source, axes))) == copied
+
+
+def test_panels_with_gaps_are_not_copied_for_an_output_that_has_some_too():
+    source = part(480, "float16")
+    plan = make_plan(Scan("sum", source.dtype, 2), {"input": source, "output": source}, H100)
+    assert "gather_rows" not in kernels(plan)

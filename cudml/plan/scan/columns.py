@@ -25,7 +25,7 @@ from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan.column_case import DENSE_COLUMNS, VALUE_BYTES, ColumnCase
 from cudml.plan.scan.column_strips import Strip, turned_bytes
 from cudml.plan.scan.columns_in_step import plan_columns_in_step, strips_in_step
-from cudml.plan.scan.panels import in_panels, plan_panels
+from cudml.plan.scan.panels import are_panels_apart, in_panels, plan_panels
 from cudml.plan.scan.short_columns import is_short, plan_short_columns
 from cudml.plan.scan.whole_columns import plan_whole_columns, walked_columns
 from cudml.plan.scan.work import Constants, Work
@@ -183,6 +183,9 @@ def plan_columns(
         return _plan_assembly_line(case, constants, _choose(case))
     if in_panels(case):
         return plan_panels(case, constants)
+    copied = plan_on_copy() if are_panels_apart(case) else None
+    if copied is not None:
+        return copied
     if is_short(case):
         return plan_short_columns(case, constants)
     if vector := walked_columns(case):
