@@ -1,5 +1,6 @@
-// A dense copy of an array whose rows lie close to each other: some channels of all, every second element, or elements
-// in the opposite order. What lies between them is in the sectors that are fetched anyway.
+// A dense copy of an array whose rows lie close to each other: some channels of all, every second element, elements in
+// the opposite order, or a part of each line of larger images. Most of what lies between them is in sectors that are
+// fetched anyway.
 //
 // A block moves a tile of rows, and all between them, as one run to shared memory (staged_runs.cuh). Its threads pick
 // out words of the copy, neighbours in neighbouring threads.

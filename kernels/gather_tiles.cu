@@ -24,66 +24,42 @@ struct Geometry {
 
 // A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row.
 constexpr int SIZE = sizeof(Element), WIDE = WIDE_OF<Element>;
-constexpr int HIGH = smaller(16 / SIZE, TILE_HEIGHT / 8), PACK = larger(smaller(16 / SIZE, TILE_WIDTH / 8), WIDE);
-constexpr int LOADS = TILE_HEIGHT / HIGH * (TILE_WIDTH / WIDE) / BLOCK;
-constexpr int STORES = TILE_HEIGHT * (TILE_WIDTH / PACK) / BLOCK;
-static_assert(LOADS > 0 && STORES > 0, "a part for each thread");
+constexpr int HIGH = moved_at_once(SIZE, TILE_HEIGHT), PACK = larger(moved_at_once(SIZE, TILE_WIDTH), WIDE);
 
-using Tile = TurnedTile<Element, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;
+using Tile = TurnedTile<Element, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK, BLOCK>;
 using Column = Values<Element, HIGH>;
 
 // From the first element of a tile on, and what exists of it from there. WHOLE tiles are moved in packs.
-struct Part {
+struct Block {
     const char* input;
     char* copy;
     const Geometry& g;
     Index height, width;
 
-    template <bool WHOLE> __device__ void load(int i, int j, Column (&columns)[WIDE]) const {
+    template <bool WHOLE> __device__ void load(const TilePart& part, Column (&columns)[WIDE]) const {
 #pragma unroll
         for (int c = 0; c < WIDE; c++) {
-            const Line<Element, INPUT_ACCESS, true, Index, EVICTION> line = {input + (j + c) * g.input_step, 0, 0};
-            if constexpr (WHOLE) columns[c] = line.template whole<HIGH>(i);
-            else columns[c] = line.template part<HIGH>(i, 0, j + c < width ? height : 0);
+            const int j = part.column + c;
+            const Line<Element, INPUT_ACCESS, true, Index, EVICTION> line = {input + j * g.input_step, 0, 0};
+            if constexpr (WHOLE) columns[c] = line.template whole<HIGH>(part.row);
+            else columns[c] = line.template part<HIGH>(part.row, 0, j < width ? height : 0);
         }
     }
 
-    // All loads of a WHOLE tile come before the first use.
-    template <bool WHOLE> __device__ void fill(Tile& tile) const {
-        constexpr int AT_ONCE = WHOLE ? LOADS : 1;
-#pragma unroll 1
-        for (int first = 0; first < LOADS; first += AT_ONCE) {
-            Column columns[AT_ONCE][WIDE];
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
-                load<WHOLE>(at.along * HIGH, at.across * WIDE, columns[k]);
-            }
-            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
-                tile.store(at.along * HIGH, at.across * WIDE, columns[k]);
-            }
-        }
-    }
-
-    template <bool WHOLE> __device__ void store(Tile& tile) const {
-#pragma unroll
-        for (int k = 0; k < STORES; k++) {
-            const Spot at(threadIdx.x + k * BLOCK, TILE_WIDTH / PACK);
-            const int i = at.across, j = at.along * PACK;
-            char* const row = copy + i * g.copy_row;
-            const auto values = tile.load(i, j);
-            if constexpr (WHOLE) store_whole<COPY_PACKED>(row + j * SIZE, values);
-            else if (i < height) store_part(row, static_cast<Index>(j), width, values);
-        }
+    template <bool WHOLE> __device__ void store(const TilePart& part, const Values<Element, PACK>& values) const {
+        char* const row = copy + part.row * g.copy_row;
+        if constexpr (WHOLE) store_whole<COPY_PACKED>(row + part.column * SIZE, values);
+        else if (part.row < height) store_part(row, static_cast<Index>(part.column), width, values);
     }
 
     template <bool WHOLE> __device__ void move(Tile& tile) const {
-        fill<WHOLE>(tile);
+        tile.fill<WHOLE>([&](const TilePart& part, Column(&columns)[WIDE]) { load<WHOLE>(part, columns); });
         __syncthreads();
-        store<WHOLE>(tile);
+#pragma unroll
+        for (int k = 0; k < Tile::STORES; k++) {
+            const TilePart part = Tile::of_row(k);
+            store<WHOLE>(part, tile.load(part));
+        }
     }
 };
 
@@ -91,17 +67,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 gather_tiles(const char* input, char* copy, Geometry g) {
     await_launch_ahead();
     __shared__ Tile tile;
-    const Index number = static_cast<Index>(blockIdx.x), row_of_tiles = number / g.tiles_across;
-    const Index outer = row_of_tiles / g.tiles_down;
-    const Index row = (row_of_tiles - outer * g.tiles_down) * TILE_HEIGHT;
-    const Index column = (number - row_of_tiles * g.tiles_across) * TILE_WIDTH;
-    const Part part = {input + g.input_outer.offset(outer) + row * SIZE + column * g.input_step,
-                       copy + g.copy_outer.offset(outer) + row * g.copy_row + column * SIZE,
-                       g, g.height - row, g.width - column};
-    if (is_inside(row, TILE_HEIGHT, margin_of<Element>(INPUT_ACCESS), g.height) &&
-        is_inside(column, TILE_WIDTH, 0, g.width)) {
-        part.move<true>(tile);
+    const TileOfBlock<Index, TILE_HEIGHT, TILE_WIDTH> at(static_cast<Index>(blockIdx.x), g.tiles_down, g.tiles_across);
+    const Block block = {input + g.input_outer.offset(at.outer) + at.row * SIZE + at.column * g.input_step,
+                         copy + g.copy_outer.offset(at.outer) + at.row * g.copy_row + at.column * SIZE,
+                         g, g.height - at.row, g.width - at.column};
+    if (is_inside(at.row, TILE_HEIGHT, margin_of<Element>(INPUT_ACCESS), g.height) &&
+        is_inside(at.column, TILE_WIDTH, 0, g.width)) {
+        block.move<true>(tile);
     } else {
-        part.move<false>(tile);
+        block.move<false>(tile);
     }
 }

@@ -32,13 +32,10 @@ constexpr int WIDEST_TURNED =
     larger(DIVIDEND_TURNED ? sizeof(StoredDividend) : 0, DIVISOR_TURNED ? sizeof(StoredDivisor) : 0);
 constexpr int WIDEST_OF_ROWS = larger(sizeof(Output), RESULTS_MOVE ? 0 : sizeof(Beside));
 constexpr int WIDE = WIDE_OF<Moved>;
-constexpr int HIGH = smaller(16 / WIDEST_TURNED, TILE_HEIGHT / 8);
-constexpr int PACK = larger(smaller(16 / WIDEST_OF_ROWS, TILE_WIDTH / 8), WIDE);
-constexpr int LOADS = TILE_HEIGHT / HIGH * (TILE_WIDTH / WIDE) / BLOCK;
-constexpr int STORES = TILE_HEIGHT * (TILE_WIDTH / PACK) / BLOCK;
-static_assert(LOADS > 0 && STORES > 0, "a part for each thread");
+constexpr int HIGH = moved_at_once(WIDEST_TURNED, TILE_HEIGHT);
+constexpr int PACK = larger(moved_at_once(WIDEST_OF_ROWS, TILE_WIDTH), WIDE);
 
-using Tile = TurnedTile<Moved, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;
+using Tile = TurnedTile<Moved, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK, BLOCK>;
 using Column = Values<Moved, HIGH>;
 
 struct Operands {
@@ -120,42 +117,29 @@ struct Block {
 
     // All loads of a WHOLE tile come before the first use.
     template <bool WHOLE> __device__ void write(Tile& tile) const {
-        constexpr int LOADS_AT_ONCE = WHOLE ? LOADS : 1, STORES_AT_ONCE = WHOLE ? STORES : 1;
-        Values<Beside, PACK> beside[STORES_AT_ONCE];
-        Operands columns[LOADS_AT_ONCE][WIDE];
+        constexpr int AT_ONCE = WHOLE ? Tile::STORES : 1;
+        Values<Beside, PACK> beside[AT_ONCE];
         if constexpr (WHOLE && !RESULTS_MOVE) {
 #pragma unroll
-            for (int k = 0; k < STORES; k++) {
-                const Spot at(threadIdx.x + k * BLOCK, TILE_WIDTH / PACK);
-                beside[k] = load_beside<WHOLE>(row + at.across, column + at.along * PACK);
+            for (int k = 0; k < AT_ONCE; k++) {
+                const TilePart part = Tile::of_row(k);
+                beside[k] = load_beside<WHOLE>(row + part.row, column + part.column);
             }
         }
-#pragma unroll 1
-        for (int first = 0; first < LOADS; first += LOADS_AT_ONCE) {
-#pragma unroll
-            for (int k = 0; k < LOADS_AT_ONCE; k++) {
-                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
-                load_columns<WHOLE>(row + at.along * HIGH, column + at.across * WIDE, columns[k]);
-            }
-            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
-#pragma unroll
-            for (int k = 0; k < LOADS_AT_ONCE; k++) {
-                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
-                Column column[WIDE];
-#pragma unroll
-                for (int c = 0; c < WIDE; c++) column[c] = moved(columns[k][c]);
-                tile.store(at.along * HIGH, at.across * WIDE, column);
-            }
-        }
+        tile.fill<WHOLE, Operands>(
+            [&](const TilePart& part, Operands(&columns)[WIDE]) {
+                load_columns<WHOLE>(row + part.row, column + part.column, columns);
+            },
+            [](const Operands& of_column) { return moved(of_column); });
         __syncthreads();
 #pragma unroll 1
-        for (int first = 0; first < STORES; first += STORES_AT_ONCE) {
+        for (int first = 0; first < Tile::STORES; first += AT_ONCE) {
 #pragma unroll
-            for (int k = 0; k < STORES_AT_ONCE; k++) {
-                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_WIDTH / PACK);
-                const Index i = row + at.across, j = column + at.along * PACK;
+            for (int k = 0; k < AT_ONCE; k++) {
+                const TilePart part = Tile::of_row(first + k);
+                const Index i = row + part.row, j = column + part.column;
                 if constexpr (!WHOLE && !RESULTS_MOVE) beside[k] = load_beside<WHOLE>(i, j);
-                store_row<WHOLE>(i, j, results(tile.load(at.across, at.along * PACK), beside[k]));
+                store_row<WHOLE>(i, j, results(tile.load(part), beside[k]));
             }
         }
     }

@@ -8,48 +8,27 @@
 
 // A thread loads HIGH elements of each of WIDE columns, and writes PACK elements of a row.
 constexpr int WIDE = WIDE_OF<Input>;
-constexpr int HIGH = smaller(16 / static_cast<int>(sizeof(Input)), TILE_HEIGHT / 8);
-constexpr int PACK = larger(smaller(16 / static_cast<int>(sizeof(Output)), TILE_WIDTH / 8), WIDE);
-constexpr int LOADS = TILE_HEIGHT / HIGH * (TILE_WIDTH / WIDE) / BLOCK;
-constexpr int STORES = TILE_HEIGHT * (TILE_WIDTH / PACK) / BLOCK;
+constexpr int HIGH = moved_at_once(sizeof(Input), TILE_HEIGHT);
+constexpr int PACK = larger(moved_at_once(sizeof(Output), TILE_WIDTH), WIDE);
 constexpr int GROUPS = GROUPS_DOWN ? TILE_HEIGHT : GROUPS_ACROSS ? TILE_WIDTH : 1;
-static_assert(LOADS > 0 && STORES > 0 && GROUPS <= BLOCK, "a part for each thread");
+static_assert(GROUPS <= BLOCK, "a thread for each group");
 static_assert(BLOCK % (TILE_WIDTH / PACK * 4) == 0, "a thread's parts of rows lie below each other");
 
 constexpr bool STREAMED = false;  // 4096 groups of 65536 floats take 0.79 ms on an H200, and 0.81 so
 
 #include "normalization_turned.cuh"
 
-using Tile = TurnedTile<Input, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK>;
+using Tile = TurnedTile<Input, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK, BLOCK>;
 using Column = Values<Input, HIGH>;
 
 struct Block : PartOfArrays {
-    template <bool WHOLE> __device__ void load_columns(const Spot& at, Column (&columns)[WIDE]) const {
+    template <bool WHOLE> __device__ void load_columns(const TilePart& part, Column (&columns)[WIDE]) const {
 #pragma unroll
         for (int c = 0; c < WIDE; c++) {
-            const Index j = at.across * WIDE + c;
+            const Index j = part.column + c;
             const Line<Input, INPUT_ACCESS, true, Index> line = {arrays.input + j * g.across[OF_INPUT], 0, Input()};
-            if constexpr (WHOLE) columns[c] = line.template whole<HIGH>(at.along * HIGH);
-            else columns[c] = line.template part<HIGH>(at.along * HIGH, 0, j < width ? height : 0);
-        }
-    }
-
-    // All loads of a WHOLE tile come before the first use.
-    template <bool WHOLE> __device__ void fill(Tile& tile) const {
-        constexpr int AT_ONCE = WHOLE ? LOADS : 1;
-#pragma unroll 1
-        for (int first = 0; first < LOADS; first += AT_ONCE) {
-            Column columns[AT_ONCE][WIDE];
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                load_columns<WHOLE>(Spot(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH), columns[k]);
-            }
-            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const Spot at(threadIdx.x + (first + k) * BLOCK, TILE_HEIGHT / HIGH);
-                tile.store(at.along * HIGH, at.across * WIDE, columns[k]);
-            }
+            if constexpr (WHOLE) columns[c] = line.template whole<HIGH>(part.row);
+            else columns[c] = line.template part<HIGH>(part.row, 0, j < width ? height : 0);
         }
     }
 
@@ -64,25 +43,25 @@ struct Block : PartOfArrays {
 
     // The parts of a thread lie below each other.
     template <bool WHOLE> __device__ void write(Tile& tile, Normalizer<Compute> (&normalizers)[GROUPS]) const {
-        const Spot at(threadIdx.x, TILE_WIDTH / PACK);
-        const int j = at.along * PACK;
+        const TilePart first = Tile::of_row(0);
+        const int j = first.column;
         RowOperands operands;
         if (!OPERANDS_DIFFER) load_operands<WHOLE>(0, j, operands);
         find_normalizers(normalizers);
-        fill<WHOLE>(tile);
+        tile.fill<WHOLE>([&](const TilePart& part, Column(&columns)[WIDE]) { load_columns<WHOLE>(part, columns); });
         __syncthreads();
         Normalizer<Compute> normalizer[PACK];
 #pragma unroll
         for (int v = 0; v < PACK; v++) normalizer[v] = normalizers[GROUPS_ACROSS ? j + v : 0];
 #pragma unroll
-        for (int k = 0; k < STORES; k++) {
-            const int i = at.across + k * (BLOCK / (TILE_WIDTH / PACK));
+        for (int k = 0; k < Tile::STORES; k++) {
+            const int i = first.row + k * (BLOCK / (TILE_WIDTH / PACK));
             if (OPERANDS_DIFFER) load_operands<WHOLE>(WHOLE || i < height ? i : 0, j, operands);
             if (GROUPS_DOWN) {
 #pragma unroll
                 for (int v = 0; v < PACK; v++) normalizer[v] = normalizers[i];
             }
-            store<WHOLE>(i, j, results(tile.load(i, j), normalizer, operands));
+            store<WHOLE>(i, j, results(tile.load({i, j}), normalizer, operands));
         }
     }
 };
@@ -94,17 +73,15 @@ apply_turned(const char* input, char* output, const char* scale, const char* bia
     __shared__ Tile tile;
     __shared__ Normalizer<Compute> normalizers[GROUPS];
     const Index number = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // last read, first
-    const Index row_of_tiles = number / g.tiles_across, outer = row_of_tiles / g.tiles_down;
-    const Index row = (row_of_tiles - outer * g.tiles_down) * TILE_HEIGHT;
-    const Index column = (number - row_of_tiles * g.tiles_across) * TILE_WIDTH;
-    Offsets first = g.outer.offsets(outer);
+    const TileOfBlock<Index, TILE_HEIGHT, TILE_WIDTH> at(number, g.tiles_down, g.tiles_across);
+    Offsets first = g.outer.offsets(at.outer);
 #pragma unroll
-    for (int a = 0; a < ARRAYS; a++) first.of[a] += row * g.down[a] + column * g.across[a];
+    for (int a = 0; a < ARRAYS; a++) first.of[a] += at.row * g.down[a] + at.column * g.across[a];
     const Arrays all = {input, output, scale, bias, scale_number, bias_number, moments, nullptr};
     const Arrays arrays = all.at(first);
-    const Block block = {{arrays, g, p, g.height - row, g.width - column}};
-    if (is_inside(row, TILE_HEIGHT, margin_of<Input>(INPUT_ACCESS), g.height) &&
-        is_inside(column, TILE_WIDTH, 0, g.width)) {
+    const Block block = {{arrays, g, p, g.height - at.row, g.width - at.column}};
+    if (is_inside(at.row, TILE_HEIGHT, margin_of<Input>(INPUT_ACCESS), g.height) &&
+        is_inside(at.column, TILE_WIDTH, 0, g.width)) {
         block.write<true>(tile, normalizers);
     } else {
         block.write<false>(tile, normalizers);

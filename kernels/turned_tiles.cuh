@@ -22,14 +22,24 @@ struct Spot {
     }
 };
 
+// A part of a tile: its first element.
+struct TilePart {
+    int row, column;
+};
+
 // Columns that a thread turns at a time.
 template <typename T> constexpr int WIDE_OF = sizeof(T) < 4 ? 4 / static_cast<int>(sizeof(T)) : 1;
 
-// HIGH elements of a column are stored at a time, PACK of a row loaded. The banks of a row's words change from one
-// thread's rows to the next thread's: the 8 by 4 threads that store words of as many rows, and the 8 by 4 that load 16
-// bytes each, find them all in banks of their own.
-template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK> struct TurnedTile {
+// Elements of `size` bytes that a thread moves at a time, of a line of so many: 16 bytes, if the line has 8 such parts.
+__device__ constexpr int moved_at_once(int size, int line) { return smaller(16 / size, line / 8); }
+
+// A tile that THREADS fill and read. HIGH elements of a column are stored at a time, PACK of a row loaded. The banks of
+// a row's words change from one thread's rows to the next thread's: the 8 by 4 threads that store words of as many
+// rows, and the 8 by 4 that load 16 bytes each, find them all in banks of their own.
+template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> struct TurnedTile {
     static constexpr int WIDE = WIDE_OF<T>, WORDS = WIDTH * static_cast<int>(sizeof(T)) / 4;
+    static constexpr int LOADS = HEIGHT / HIGH * (WIDTH / WIDE) / THREADS, STORES = HEIGHT * (WIDTH / PACK) / THREADS;
+    static_assert(LOADS > 0 && STORES > 0, "a part for each thread");
     static constexpr int OF_WIDE = WIDE * static_cast<int>(sizeof(T)) / 4;
     static constexpr int OF_PACK = PACK * static_cast<int>(sizeof(T)) / 4;
     static constexpr int AT_ONCE = OF_PACK < 4 ? OF_PACK : 4;
@@ -37,19 +47,53 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK> struct TurnedTi
     static_assert(HEIGHT / HIGH % 8 == 0 && WIDTH / PACK % 8 == 0, "warps of 8 by 4");
     using Word = Pack<unsigned, OF_WIDE>;
     using Chunk = Pack<unsigned, AT_ONCE>;
+    using Column = Values<T, HIGH>;
     alignas(16) unsigned word[HEIGHT][WORDS];
 
-    __device__ unsigned* at(int row, int number) { return &word[row][number ^ row / HIGH % 8 * 4]; }
+    // What this thread loads and writes: LOADS parts of WIDE columns, STORES of rows.
+    __device__ static TilePart columns(int number) {
+        const Spot at(threadIdx.x + number * THREADS, HEIGHT / HIGH);
+        return {at.along * HIGH, at.across * WIDE};
+    }
+    __device__ static TilePart of_row(int number) {
+        const Spot at(threadIdx.x + number * THREADS, WIDTH / PACK);
+        return {at.across, at.along * PACK};
+    }
 
-    // Columns that lie side by side, from element (row, number) on.
-    __device__ void store(int row, int number, const Values<T, HIGH> (&column)[WIDE]) {
+    // Stores what `load` puts into the WIDE columns of a part, or what `moved` makes of each. All loads of a WHOLE tile
+    // come before the first use.
+    template <bool WHOLE, typename Load> __device__ void fill(const Load& load) {
+        fill<WHOLE, Column>(load, [](const Column& column) { return column; });
+    }
+    template <bool WHOLE, typename Loaded, typename Load, typename Moved>
+    __device__ void fill(const Load& load, const Moved& moved) {
+        constexpr int AT_ONCE = WHOLE ? LOADS : 1;
+#pragma unroll 1
+        for (int first = 0; first < LOADS; first += AT_ONCE) {
+            Loaded loaded[AT_ONCE][WIDE];
 #pragma unroll
-        for (int r = 0; r < HIGH; r++) {
-            *reinterpret_cast<Word*>(at(row + r, number / WIDE * OF_WIDE)) = word_of_row(column, r);
+            for (int k = 0; k < AT_ONCE; k++) load(columns(first + k), loaded[k]);
+            if constexpr (WHOLE) __syncthreads();  // ptxas would move the last loads behind the first use
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                Column column[WIDE];
+#pragma unroll
+                for (int c = 0; c < WIDE; c++) column[c] = moved(loaded[k][c]);
+                store(columns(first + k), column);
+            }
         }
     }
 
-    __device__ Values<T, PACK> load(int row, int column) {
+    __device__ unsigned* at(int row, int number) { return &word[row][number ^ row / HIGH % 8 * 4]; }
+
+    __device__ void store(const TilePart& part, const Column (&column)[WIDE]) {
+#pragma unroll
+        for (int r = 0; r < HIGH; r++) {
+            *reinterpret_cast<Word*>(at(part.row + r, part.column / WIDE * OF_WIDE)) = word_of_row(column, r);
+        }
+    }
+
+    __device__ Values<T, PACK> load(const TilePart& part) {
         union Chunks {
             Values<T, PACK> values;
             Chunk chunk[OF_PACK / AT_ONCE];
@@ -57,12 +101,12 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK> struct TurnedTi
         } found;
 #pragma unroll
         for (int i = 0; i < OF_PACK / AT_ONCE; i++) {
-            found.chunk[i] = *reinterpret_cast<Chunk*>(at(row, column / WIDE * OF_WIDE + i * AT_ONCE));
+            found.chunk[i] = *reinterpret_cast<Chunk*>(at(part.row, part.column / WIDE * OF_WIDE + i * AT_ONCE));
         }
         return found.values;
     }
 
-    __device__ static Word word_of_row(const Values<T, HIGH> (&column)[WIDE], int row) {
+    __device__ static Word word_of_row(const Column (&column)[WIDE], int row) {
         Word result;
         if constexpr (sizeof(T) == 1) {
             const int i = row / 4, two = row % 4 < 2 ? 0x5140 : 0x7362;  // bytes of two rows, then halves of one
@@ -82,6 +126,18 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK> struct TurnedTi
             result = words.word;
         }
         return result;
+    }
+};
+
+// The tile of a block, by the first row and column, and the index of what lies outside of tiles.
+template <typename Index, int HEIGHT, int WIDTH> struct TileOfBlock {
+    Index outer, row, column;
+
+    __device__ TileOfBlock(Index number, Index tiles_down, Index tiles_across) {
+        const Index row_of_tiles = number / tiles_across;
+        outer = row_of_tiles / tiles_down;
+        row = (row_of_tiles - outer * tiles_down) * HEIGHT;
+        column = (number - row_of_tiles * tiles_across) * WIDTH;
     }
 };
 

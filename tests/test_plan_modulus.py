@@ -10,9 +10,9 @@ from cudml.plan import make_plan
 from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.modulus.call import count_of
-from cudml.plan.modulus.tiles import TILES
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Modulus
+from cudml.plan.turned import TILES
 
 
 def modulus(
@@ -148,7 +148,7 @@ def test_packs_with_a_common_divisor_share_a_thread():
     assert constants(modulus(small, layout((64,), dtype=np.int16), small))["ROWS"] == "4"
 
 
-def test_large_arrays_have_large_blocks():
+def test_blocks_of_large_arrays():
     large, row = layout((2**13, 2**12)), layout((2**12,))
     half = layout((2**12, 2**12))
 
@@ -159,7 +159,8 @@ def test_large_arrays_have_large_blocks():
     assert blocks(large, large, large) == (1024, 2)
     assert blocks(half, half, half) == (256, 8)
     assert blocks(large, large, large, threads_per_multiprocessor=1536) == (256, 6)
-    assert blocks(large, F32, large) == (256, 8)
+    assert blocks(large, F32, large) == (128, 16)
+    assert blocks(half, F32, half) == (256, 8)
     assert blocks(large, row, large) == (256, 1)
 
 

@@ -17,10 +17,10 @@ MUTANTS = [
            "up_to_highest(rows, PITCH) + up_to_highest(INNER, ROW_STEP) + [-1-]{+9+});"),
     # gather_tiles.cu
     Mutant("tile of a copy read before it is whole", "gather_tiles.cu", "halves copied in whole tiles", ALL,
-           "fill<WHOLE>(tile);\n        [-__syncthreads();-]"),
+           "load<WHOLE>(part, columns); });\n        [-__syncthreads();-]"),
     Mutant("one row of a copy too many", "gather_tiles.cu", "elements copied in order", ALL,
-           "else if (i <{+=+} height) store_part"),
+           "else if (part.row <{+=+} height) store_part"),
     Mutant("columns that are not there", "gather_tiles.cu", "elements copied in order", ALL,
-           "part<HIGH>(i, 0, [-j + c < width ? height : 0-]{+height+});"),
+           "part<HIGH>(part.row, 0, [-j < width ? height : 0-]{+height+});"),
 ]
 # fmt: on

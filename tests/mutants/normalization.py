@@ -183,7 +183,7 @@ MUTANTS = [
            "else rows.load(group, g, begin, end[-, first-]);"),
     # normalization_turned.cu
     Mutant("turned tile read before it is whole", "normalization_turned.cu", "turned", NOT_IN_ORDER,
-           "fill<WHOLE>(tile);\n        [-__syncthreads();-]"),
+           "load_columns<WHOLE>(part, columns); });\n        [-__syncthreads();-]"),
     Mutant("group of another row", "normalization_turned.cu", "turned", ALL,
            "normalizers[[-i-]{+i / 2+}];"),
     Mutant("moments of other groups", "normalization_turned.cu", "turned batch norm", ALL,

@@ -10,12 +10,7 @@ from cudml.plan.gather.rows import ELEMENTS
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, collapse_together, index_type
 from cudml.plan.loads import eviction_of
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, constants_of
-
-#: Height and width of a tile and threads of a block by the bytes of an element, those of kernels/modulus_tiles.cu.
-_TILES = {1: (128, 128, 256), 2: (64, 64, 128), 4: (64, 64, 256), 8: (64, 32, 256)}
-
-#: Shorter axes leave most of a tile empty.
-_LEAST_TURNED = 16
+from cudml.plan.turned import LEAST_TURNED, TILES
 
 
 def plan_tiles(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: Argument) -> Plan | None:
@@ -23,9 +18,9 @@ def plan_tiles(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to:
     sizes, (steps, copied) = collapse_together([source, copy], order)
     size, last = source.dtype.itemsize, len(sizes) - 1
     high = next((axis for axis in range(last) if steps[axis] == size), last)
-    if 0 in steps or high == last or min(sizes[high], sizes[last]) < _LEAST_TURNED:
+    if 0 in steps or high == last or min(sizes[high], sizes[last]) < LEAST_TURNED:
         return None
-    height, width, block = _TILES[size]
+    height, width, block = TILES[size]
     others = [axis for axis in range(last) if axis != high]
     outer = tuple(sizes[axis] for axis in others) or (1,)
     input_outer, copy_outer = (

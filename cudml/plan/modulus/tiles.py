@@ -7,15 +7,10 @@ import math
 from cudml.plan.layout import VECTOR_BYTES
 from cudml.plan.modulus.call import ARRAYS, OPERANDS, Call, count_of, space
 from cudml.plan.plan import Plan
+from cudml.plan.turned import LEAST_TURNED, TILES
 
-#: Height and width of a tile and threads of a block by the bytes of the elements that move through shared memory. On an
-#: H200 these are the fastest of 64 to 256 elements either way and 64 to 256 threads: bytes at 94 % of copy speed (64 x
-#: 128: 91 %), halves at 98 % (128 x 128: 94 %).
-TILES = {1: (128, 128, 256), 2: (64, 64, 128), 4: (64, 64, 256), 8: (64, 32, 256)}
 #: Where both operands are turned, a thread loads twice as much. For bytes 128 threads reach 88 %, 256 83 %.
 _TILE_OF_BYTES_OF_TWO = (128, 128, 128)
-#: Shorter axes leave most of a tile empty.
-_LEAST_TURNED = 16
 
 
 def plan_tiles(call: Call) -> Plan | None:
@@ -59,7 +54,7 @@ def _turned_axis(call: Call) -> int | None:
         if call.strides[name][-1] == 0:
             continue  # a tile has one element of it for each row: (2823528, 17) int8 take an H100 517 us so, and 108
         for axis, size in enumerate(call.sizes[:-1]):
-            if _is_turned(call, name, axis) and min(size, call.sizes[-1]) >= _LEAST_TURNED:
+            if _is_turned(call, name, axis) and min(size, call.sizes[-1]) >= LEAST_TURNED:
                 return axis
     return None
 
