@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -129,12 +130,19 @@ def backend_of(**arguments: Any) -> Backend:
 
 
 def prepare_for_cupy() -> None:
-    """Imports what calls on CuPy arrays need if CuPy is there already, so that the first call need not: 20 to 30 ms,
-    more than all else that it does when its kernel is on disk."""
+    """Imports what calls on CuPy arrays need, so that the first one need not: more than all else that it does when its
+    kernel is on disk. The planners, 12 ms, if CuPy is installed; the backend, 17 ms, if it is imported too."""
+    if _is_installed("cupy"):
+        import_planners()
     if sys.modules.get("cupy") is not None:
         with suppress(ImportError):  # a CuPy that is not supported: told when its first array is met
             _cuda()
-            import_planners()
+
+
+def _is_installed(module: str) -> bool:
+    with suppress(ImportError, ValueError):  # of modules that somebody made up
+        return find_spec(module) is not None
+    return False
 
 
 def _find_backend(name: str, value: Any) -> Backend:

@@ -35,7 +35,7 @@ def import_planners() -> None:
 
 @cache
 def _planner(module: str, name: str) -> Any:
-    """Imported when first needed: a process that imports cudml may never plan."""
+    """Imported when first needed: without CuPy nothing is planned."""
     return getattr(import_module(f"cudml.plan.{module}"), name)
 
 
