@@ -12,8 +12,7 @@ array([0, 2, 3, 6])
 kernel; that is done when the first array on a GPU is met.
 """
 
-from cudml import dml
-from cudml.backend import prepare_for_cupy
+from cudml import backend, dml
 from cudml.modulus import fmod
 from cudml.normalization import batch_norm, group_norm, instance_norm, layer_norm, mean_var, mean_variance_normalization
 from cudml.scan import cumprod, cumsum, cumulative_prod, cumulative_sum, segmented_cumprod, segmented_cumsum
@@ -21,7 +20,7 @@ from cudml.warming import warmup
 
 __version__ = "0.1.0"
 
-prepare_for_cupy()
+backend.prepare_for_cupy()
 
 __all__ = [
     "batch_norm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cudml.plan.device import DeviceProperties
+from cudml.plan.gather import plan_on_copy
 from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, outer_to_inner
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.plan import Plan
@@ -35,8 +36,6 @@ def plan_on_copy_in_order(
         order = outer_to_inner(every, source)
     else:
         return None
-    from cudml.plan.gather import plan_on_copy  # only for those who need it
-
     return plan_on_copy(source, order, output if isinstance(output, ArrayLayout) else None, device, plan_dense)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from cudml.plan.device import DeviceProperties
+from cudml.plan.gather import plan_on_copy
 from cudml.plan.layout import ArrayLayout, outer_to_inner, step
 from cudml.plan.plan import Plan, constants_of
 from cudml.plan.scan.lines import fit_a_block, plan_lines
 from cudml.plan.scan.linked import are_few_tiles, plan_linked_tiles
+from cudml.plan.scan.side_by_side import plan_side_by_side
 from cudml.plan.scan.stream import plan_stream
 from cudml.plan.scan.work import Constants, Work, cut, scan_constants, segment_constants
 from cudml.plan.spec import Scan, SegmentedScan
@@ -28,9 +30,7 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if arrays["output"].size == 0:
         return Plan("scan_lines.cu", constants_of(**constants), ())
     if _columns_are_better(work, arrays["input"], arrays["output"]):
-        from cudml.plan.scan.columns import plan_columns  # as long as the rest: only for those who need it
-
-        return plan_columns(spec, arrays, constants, work, device, lambda: _plan_on_copy(spec, arrays, device))
+        return plan_side_by_side(spec, arrays, constants, work, device, lambda: _plan_on_copy(spec, arrays, device))
     copied = _plan_on_copy(spec, arrays, device) if _are_few_columns(work, arrays["input"], device) else None
     return copied or _plan_rows(spec, arrays, constants, work, device)
 
@@ -66,8 +66,6 @@ def _are_few_columns(work: Work, source: ArrayLayout, device: DeviceProperties) 
 def _plan_on_copy(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan | None:
     """The same of a dense copy of the input, whose axes lie in the same order; None if it is dense already, or nothing
     copies it."""
-    from cudml.plan.gather import plan_on_copy
-
     source = arrays["input"]
     order = outer_to_inner(range(len(source.shape)), source)
     output = arrays["output"]

@@ -1,21 +1,17 @@
-"""The plans of scans along an axis whose elements are not neighbours, and of the assembly line for any of them:
+"""The plans of scans of lines that lie side by side, by an assembly line that takes any of them:
 kernels/scan_columns.cu.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
-from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.device import LANES
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import (
     SECTOR_BYTES,
     VECTOR_BYTES,
-    ArrayLayout,
     index_type,
     power_of_two,
     power_of_two_within,
@@ -24,12 +20,7 @@ from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, as
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan.column_case import DENSE_COLUMNS, VALUE_BYTES, ColumnCase
 from cudml.plan.scan.column_strips import Strip, turned_bytes
-from cudml.plan.scan.columns_in_step import plan_columns_in_step, strips_in_step
-from cudml.plan.scan.panels import are_panels_apart, in_panels, plan_panels
-from cudml.plan.scan.short_columns import is_short, plan_short_columns
-from cudml.plan.scan.whole_columns import plan_whole_columns, walked_columns
-from cudml.plan.scan.work import Constants, Work
-from cudml.plan.spec import Scan
+from cudml.plan.scan.work import Constants
 
 #: Registers for the values of a thread, in bytes: VALUE_BYTES where an element takes much arithmetic, or a strip is
 #: narrow, else fewer, as where outputs are wider than inputs. With 64 and 128 (65536, 4096) float32 reaches 94 and 85 %
@@ -167,53 +158,9 @@ class Columns(NamedTuple):
         return LANES * (2 + self.loaders + self.adders + self.folders * (1 + self.folder_sets) + self.scanners)
 
 
-def plan_columns(
-    spec: Scan,
-    arrays: dict[str, ArrayLayout],
-    constants: Constants,
-    work: Work,
-    device: DeviceProperties,
-    plan_on_copy: Callable[[], Plan | None],
-) -> Plan:
-    """The launches of a scan of lines that lie side by side; `plan_on_copy` plans that of a dense copy."""
-    spec = _narrowed(spec, arrays["input"], work)
-    constants = {**constants, "VALUE": c_name(spec.dtype)}
-    case = ColumnCase.of(spec, arrays["input"], arrays["output"], work, device)
-    if work.turned:
-        return _plan_assembly_line(case, constants, _choose(case))
-    if in_panels(case):
-        return plan_panels(case, constants)
-    copied = plan_on_copy() if are_panels_apart(case) else None
-    if copied is not None:
-        return copied
-    if is_short(case):
-        return plan_short_columns(case, constants)
-    if vector := walked_columns(case):
-        strips = strips_in_step(case)
-        return plan_columns_in_step(case, constants, strips) if strips else plan_whole_columns(case, constants, vector)
-    copied = plan_on_copy() if _lies_scattered(case) else None
-    return copied or _plan_assembly_line(case, constants, _choose(case))
-
-
-def _lies_scattered(case: ColumnCase) -> bool:
-    """Whether strips would be loaded in pieces of less than a sector: small elements one by one, or rows that are
-    shorter and whose next one lies elsewhere."""
-    strip, size = Strip.of(case), case.source.dtype.itemsize
-    if strip.dense or strip.shifted:
-        return False
-    if not strip.copies:
-        return size < _WORD_BYTES
-    row = case.inner * size
-    is_apart = abs(case.work.input_axis.strides[0]) - row >= SECTOR_BYTES
-    return row < SECTOR_BYTES and (size < _WORD_BYTES or is_apart)
-
-
-def _narrowed(spec: Scan, source: ArrayLayout, work: Work) -> Scan:
-    """The same sums in 32 bits, where they cannot leave these: half as much is added and published, and (65536, 4096)
-    int8 summed in int64 reach 92.2 % of copy speed on an H200, not 91.5."""
-    integers = source.dtype.kind in "biu" and spec.dtype.kind in "iu" and spec.operation == "sum"
-    small = source.dtype.itemsize < 4 < spec.dtype.itemsize and work.length << 8 * source.dtype.itemsize <= 1 << 31
-    return spec._replace(dtype=np.dtype(np.int32)) if integers and small and not work.turned else spec
+def plan_columns(case: ColumnCase, constants: Constants) -> Plan:
+    """The launch of an assembly line."""
+    return _plan_assembly_line(case, constants, _choose(case))
 
 
 def _choose(case: ColumnCase) -> Columns:

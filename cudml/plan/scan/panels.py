@@ -51,22 +51,26 @@ def in_panels(case: ColumnCase) -> bool:
     are_alike = all(line.sizes == (case.outer, case.inner) and axis.sizes == (work.length,) for _, line, axis in arrays)
     if work.turned or work.length < 2 or work.rows > _MOST_ROWS or not are_alike:
         return False
-    if not all(are_panels(*array) for array in arrays):
-        return False
-    if work.rows == 1:
-        return _bytes_of_panel(case) <= MOST_BYTES
-    most = _MOST_BYTES_OF_LONG[min(case.source.dtype.itemsize, case.output.dtype.itemsize)]
-    return _bytes_of_panel(case) <= most and case.inner * _spans(case, _chunks(case)) <= _MOST_THREADS
+    return all(are_panels(*array) for array in arrays) and _are_taken(case)
 
 
 def are_panels_apart(case: ColumnCase) -> bool:
-    """Whether narrow panels of the input have gaps between them, and those of the output none: those of a dense copy
-    are moved as runs."""
-    work, size = case.work, case.source.dtype.itemsize
-    is_narrow = case.inner * size < SECTOR_BYTES and work.length * case.inner * size <= _MOST_BYTES_APART
+    """Whether narrow panels of the input have gaps between them, and those of the output none; and whether the kernels
+    take those of a dense copy."""
+    work, row = case.work, case.inner * case.source.dtype.itemsize
+    is_narrow = row < SECTOR_BYTES and work.length * row <= _MOST_BYTES_APART
     if not is_narrow or not case.is_contiguous or are_panels(case.source, work.input_line, work.input_axis):
         return False
-    return are_panels(case.output, work.output_line, work.output_axis)
+    is_deep = work.length >= 2 and work.rows <= _MOST_ROWS
+    return is_deep and are_panels(case.output, work.output_line, work.output_axis) and _are_taken(case)
+
+
+def _are_taken(case: ColumnCase) -> bool:
+    """Whether the kernels take panels of that size."""
+    if case.work.rows == 1:
+        return _bytes_of_panel(case) <= MOST_BYTES
+    most = _MOST_BYTES_OF_LONG[min(case.source.dtype.itemsize, case.output.dtype.itemsize)]
+    return _bytes_of_panel(case) <= most and case.inner * _spans(case, _chunks(case)) <= _MOST_THREADS
 
 
 def _bytes_of_panel(case: ColumnCase) -> int:
