@@ -57,6 +57,8 @@ def normalized(source: ArrayLayout, axes: tuple[int, ...], output: ArrayLayout |
         (part(480, "float64"), 2, False),  # more than are copied
         (part(480, "uint8", 32), 2, False),
         (part(480, "float16"), 1, False),  # columns side by side
+        (layout((32, 512, 512, 3), "float32", (-512 * 1536, 1536, 3, 1)), 2, True),
+        (layout((32, 512, 512, 3), "float32", (512 * 1536, 1536, 3, -1)), 2, False),  # which are copied one by one
         (layout((4096, 512), "int8", (512, -1)), 0, True),
         (layout((4096, 512), "float32", (512, -1)), 0, False),  # which are copied one by one
         (layout((4096, 512), "int8", (-512, 1)), 0, False),

@@ -35,8 +35,10 @@ _VALUE_BYTES, _THREADS_OF_LONG, _MOST_THREADS_OF_PANEL, _MOST_THREADS = 64, 256,
 #: 3.6 us so and 4.7 otherwise, (20000, 20, 5) 8.2 either way, (1000, 200, 5) 5.6 and 6.2, (4000, 200, 5) 12.5 and 12.7.
 _AHEAD_BYTES = 1 << 24
 
-#: Bytes of panels that are copied first, as they have gaps between them: sums of (32, 512, 512, 3)[:, 16:496, 16:496]
-#: float32 over 2 take an H200 91 us so and 128 otherwise, of (64, 256, 256, 3)[:, 16:240, 16:240] 43 and 127.
+#: Bytes of panels that are copied first, as there are gaps between them or they lie in the opposite order: sums of (32,
+#: 512, 512, 3)[:, 16:496, 16:496] float32 over 2 take an H200 91 us so and 128 otherwise, of (64, 256, 256, 3)[:,
+#: 16:240, 16:240] 43 and 127, of (64, 512, 512, 3)[:, ::-1] float16 an H100 145 and 192; but of [..., ::-1] float32 139
+#: and 110.
 _MOST_BYTES_APART = 8192
 
 #: Rows of the tree that a column has at the most.
@@ -55,11 +57,11 @@ def in_panels(case: ColumnCase) -> bool:
 
 
 def are_panels_apart(case: ColumnCase) -> bool:
-    """Whether narrow panels of the input have gaps between them, and those of the output none; and whether the kernels
+    """Whether narrow panels of the input do not follow each other, and those of the output do; and whether the kernels
     take those of a dense copy."""
     work, row = case.work, case.inner * case.source.dtype.itemsize
-    is_narrow = row < SECTOR_BYTES and work.length * row <= _MOST_BYTES_APART
-    if not is_narrow or not case.is_contiguous or are_panels(case.source, work.input_line, work.input_axis):
+    is_run = case.dense_input and case.is_contiguous and work.length * row <= _MOST_BYTES_APART
+    if not is_run or row >= SECTOR_BYTES or are_panels(case.source, work.input_line, work.input_axis):
         return False
     is_deep = work.length >= 2 and work.rows <= _MOST_ROWS
     return is_deep and are_panels(case.output, work.output_line, work.output_axis) and _are_taken(case)
