@@ -15,8 +15,8 @@ from cudml.plan.plan import Plan
 #: on an H200 than eight; with two arrays they are 5 % slower. Few of them would not end at the same time.
 _LARGE_BLOCK = 1024
 #: Where so many packs are divided by a number, small blocks are faster: 2^29 int16 take an H200 0.498 ms in blocks of
-#: 128, 0.508 of 256 and 0.526 of 512, where torch takes 0.502 to 0.507; 2^30 int8 0.503 and 0.513, 2^27 int64 0.499 and
-#: 0.509, but 2^28 float32 0.498 either way.
+#: 128, 0.508 of 256 and 0.526 of 512, 2^30 int8 0.503 and 0.513, 2^27 int64 0.499 and 0.509, but 2^28 float32 0.498
+#: either way.
 _BLOCK_OF_NUMBER = 128
 #: Where packs of many elements are shifted, a block waits for few that are not whole: (262144, 4096) int8 from odd
 #: addresses take an H200 0.783 ms, and 0.789 in blocks of 256; (519097, 101) float16 by a row an H100 98 us, and 99.

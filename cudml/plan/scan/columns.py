@@ -113,9 +113,6 @@ _SHIFTED_UNITS_OF_TICKET = 2
 #: 2048) 14.2 and 14.1, (4096, 2048) 27.4 and 25.8.
 _AHEAD_BYTES = 12 << 20
 
-#: Bytes of the smallest asynchronous copies.
-_WORD_BYTES = 4
-
 #: kernels/scan_column_units.cuh: LINE_WORDS.
 _LINE_WORDS = 16
 
@@ -160,7 +157,33 @@ class Columns(NamedTuple):
 
 def plan_columns(case: ColumnCase, constants: Constants) -> Plan:
     """The launch of an assembly line."""
-    return _plan_assembly_line(case, constants, _choose(case))
+    work, chosen = case.work, _choose(case)
+    overlap = SECTOR_BYTES // case.output.dtype.itemsize - 1 if chosen.overlapping else 0
+    across = math.ceil(case.inner / (chosen.columns - overlap))
+    strips = case.outer * across
+    steps = chosen.chunks * work.chunk
+    units = math.ceil(work.length / steps)
+    widest = max(1, min(_BAND, _BAND_UNITS // units)) if chosen.dense else _BAND
+    band = _band(strips, widest)
+    words = _LINE_WORDS + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
+    index = index_type((words, units * steps), work.dims)
+    index = max(index, work.index, key=lambda dtype: dtype.itemsize)
+    shares = {
+        **chosen.constants,
+        "HARDWARE_GATES": case.device.hardware_gates,
+        "HEADS_AT_ONCE": 1,  # kernels/scan_fold.cuh asks; columns have no segments
+        "EVICTION": _eviction(case, chosen),
+        "INDEX": c_name(index),
+        "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
+        "INPUT_PACKED": chosen.load != BY_ELEMENTS,
+    }
+    cut = Struct((case.inner, across, strips, units, band), index)
+    ahead = asked_for_ahead(case.source, _AHEAD_BYTES, case.device)
+    arguments = (Pointer("input"), Pointer("output"), Scratch(), Struct(work.geometry.values, index), cut, ahead)
+    grid = min(strips * units, case.device.multiprocessors)
+    shared = chosen.stages * _stage_bytes(case, chosen)
+    launch = Launch("scan_columns", grid, chosen.threads, arguments, shared_bytes=shared, early=True)
+    return Plan("scan_columns.cu", constants_of(**{**constants, **shares}), (launch,), scratch_bytes=8 * words)
 
 
 def _choose(case: ColumnCase) -> Columns:
@@ -299,36 +322,6 @@ def _eviction(case: ColumnCase, chosen: Columns) -> str:
     """Evicted last when they are copied, sums in more bytes than elements have take 1.5 to 2 % longer."""
     widened = case.output.dtype.itemsize > case.source.dtype.itemsize
     return EVICT_NORMALLY if widened and not chosen.prefetched else eviction_of(case.source)
-
-
-def _plan_assembly_line(case: ColumnCase, constants: Constants, chosen: Columns) -> Plan:
-    work = case.work
-    overlap = SECTOR_BYTES // case.output.dtype.itemsize - 1 if chosen.overlapping else 0
-    across = math.ceil(case.inner / (chosen.columns - overlap))
-    strips = case.outer * across
-    steps = chosen.chunks * work.chunk
-    units = math.ceil(work.length / steps)
-    widest = max(1, min(_BAND, _BAND_UNITS // units)) if chosen.dense else _BAND
-    band = _band(strips, widest)
-    words = _LINE_WORDS + strips * units * chosen.columns * math.ceil(case.accumulator / 4)
-    index = index_type((words, units * steps), work.dims)
-    index = max(index, work.index, key=lambda dtype: dtype.itemsize)
-    shares = {
-        **chosen.constants,
-        "HARDWARE_GATES": case.device.hardware_gates,
-        "HEADS_AT_ONCE": 1,  # kernels/scan_fold.cuh asks; columns have no segments
-        "EVICTION": _eviction(case, chosen),
-        "INDEX": c_name(index),
-        "OUTPUT_PACKED": case.packs(case.output, chosen.vector),
-        "INPUT_PACKED": chosen.load != BY_ELEMENTS,
-    }
-    cut = Struct((case.inner, across, strips, units, band), index)
-    ahead = asked_for_ahead(case.source, _AHEAD_BYTES, case.device)
-    arguments = (Pointer("input"), Pointer("output"), Scratch(), Struct(work.geometry.values, index), cut, ahead)
-    grid = min(strips * units, case.device.multiprocessors)
-    shared = chosen.stages * _stage_bytes(case, chosen)
-    launch = Launch("scan_columns", grid, chosen.threads, arguments, shared_bytes=shared, early=True)
-    return Plan("scan_columns.cu", constants_of(**{**constants, **shares}), (launch,), scratch_bytes=8 * words)
 
 
 def _band(strips: int, most: int) -> int:
