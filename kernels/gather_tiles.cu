@@ -42,23 +42,30 @@ struct Block {
             const int j = part.column + c;
             const Line<Element, INPUT_ACCESS, true, Index, EVICTION> line = {input + j * g.input_step, 0, 0};
             if constexpr (WHOLE) columns[c] = line.template whole<HIGH>(part.row);
-            else columns[c] = line.template part<HIGH>(part.row, 0, j < width ? height : 0);
+            else columns[c] = line.template whole_or_part<HIGH>(part.row, height - g.height, j < width ? height : 0);
         }
     }
 
     template <bool WHOLE> __device__ void store(const TilePart& part, const Values<Element, PACK>& values) const {
         char* const row = copy + part.row * g.copy_row;
-        if constexpr (WHOLE) store_whole<COPY_PACKED>(row + part.column * SIZE, values);
-        else if (part.row < height) store_part(row, static_cast<Index>(part.column), width, values);
+        if (WHOLE || (part.row < height && part.column + PACK <= width)) {
+            store_whole<true>(row + part.column * SIZE, values);
+        } else if (part.row < height && part.column < width) {
+            store_part(row, static_cast<Index>(part.column), width, values);
+        }
     }
 
     template <bool WHOLE> __device__ void move(Tile& tile) const {
         tile.fill<WHOLE>([&](const TilePart& part, Column(&columns)[WIDE]) { load<WHOLE>(part, columns); });
         __syncthreads();
+        if constexpr (COPY_PACKED) {
 #pragma unroll
-        for (int k = 0; k < Tile::STORES; k++) {
-            const TilePart part = Tile::of_row(k);
-            store<WHOLE>(part, tile.load(part));
+            for (int k = 0; k < Tile::STORES; k++) {
+                const TilePart part = Tile::of_row(k);
+                store<WHOLE>(part, tile.load(part));
+            }
+        } else {
+            tile.store_in_words(height, width, [&](int row) { return copy + row * g.copy_row; });
         }
     }
 };

@@ -7,7 +7,7 @@
 //
 // Four kernels differ in how threads share the elements:
 //     modulus_packs       16 neighbouring bytes each, where the innermost axis is dense in the output, and each operand
-//                         has there neighbours, every second element of a few bytes, or one for all
+//                         has there neighbours, either way, every second element of a few bytes, or one for all
 //     modulus_runs        16 neighbouring bytes each, of several short rows it may be that are divided by a row or by a
 //                         column
 //     modulus_tiles       a tile of rows and columns through shared memory, where an operand is dense along another

@@ -1,12 +1,12 @@
-// The truncated modulus along rows: the innermost axis is dense in the output and, in an operand, dense, of every
-// second element, or of stride 0.
+// The truncated modulus along rows: the innermost axis is dense in the output and, in an operand, dense either way, of
+// every second element, or of stride 0.
 //
 // A thread takes PACK neighbouring elements that lie in the output at a multiple of their size, so that whole packs are
 // stored in one access whatever the alignment. What a row's first and last pack lack is left out; of small elements
 // when the pack is stored, so that a warp that has such packs waits for memory once.
 //
 // Constants that the plan sets, beside those of modulus.cuh:
-//     DIVIDEND_ACCESS, DIVISOR_ACCESS        not STRIDED
+//     DIVIDEND_ACCESS, DIVISOR_ACCESS        not STRIDED; REVERSED of 1 or 2 bytes
 //     PACK             elements of a pack: 16 bytes of the widest type
 //     ALIGNED_ROWS     every row of the output begins with a whole pack
 //     ROWS             rows of a thread; more than 1 where they have the divisor's pack in common, and all is PACKED
@@ -28,7 +28,8 @@ struct Geometry {
 // Whether whole words can be read for a pack that begins at element `first` of a row, which begins at an offset.
 template <typename Stored, int ACCESS> __device__ bool is_spanned(const Extent& array, Index row, Index first) {
     constexpr Index STEP = ACCESS == SECOND ? 2 * sizeof(Stored) : sizeof(Stored);
-    return margin_of<Stored>(ACCESS) == 0 || array.spans(row + first * STEP, PACK * STEP);
+    const Index begin = Line<Stored, ACCESS, true, Index>::template begin_of<PACK>(first);
+    return margin_of<Stored>(ACCESS) == 0 || array.spans(row + begin, PACK * STEP);
 }
 
 // Elements by which a row of the output begins behind a multiple of a pack's size.

@@ -76,7 +76,7 @@ struct PartOfArrays {
 
     template <bool WHOLE> __device__ void store(Index i, Index j, const Pack<Output, PACK>& result) const {
         char* to = arrays.output + i * g.down[OF_OUTPUT] + j * static_cast<Index>(sizeof(Output));
-        if constexpr (WHOLE && OUTPUT_PACKED) {
+        if (OUTPUT_PACKED && (WHOLE || (i < height && j + PACK <= width))) {
             auto* pack = reinterpret_cast<Pack<Output, PACK>*>(to);
             if constexpr (STREAMED) store_streaming(pack, result);
             else *pack = result;

@@ -4,6 +4,7 @@
 //     PACKED     one after the other, and the first at a multiple of what all take, up to 16 bytes
 //     SHIFTED    one after the other, from any address
 //     SECOND     every second one, from any address; 1 or 2 bytes each
+//     REVERSED   one before the other, from any address
 //     STRIDED    at any step
 //     ONE        the same element for all
 //     NUMBER     a number that is in no array
@@ -11,7 +12,7 @@
 
 #include "runs.cuh"
 
-enum Access { PACKED, SHIFTED, SECOND, STRIDED, ONE, NUMBER };
+enum Access { PACKED, SHIFTED, SECOND, REVERSED, STRIDED, ONE, NUMBER };
 
 // Those of 8 and 16 bits are kept in words: taken as they are, compilers take a word apart and put it together.
 template <typename T, int COUNT, bool WORDS = sizeof(T) < 4> struct Values : Pack<T, COUNT> {
@@ -79,7 +80,7 @@ __device__ Values<To, COUNT> converted(const Values<From, COUNT>& from) {
 // the last of the elements that are left out.
 template <typename T> __device__ constexpr int margin_of(int access) {
     constexpr int SIZE = sizeof(T);
-    return access == SHIFTED || access == SECOND ? (3 + SIZE - 1) / SIZE : 0;
+    return access == SHIFTED || access == SECOND || access == REVERSED ? (3 + SIZE - 1) / SIZE : 0;
 }
 
 template <typename T, int COUNT> __device__ Values<T, COUNT> load_second(const char* from) {
@@ -92,28 +93,49 @@ template <typename T, int COUNT> __device__ Values<T, COUNT> load_second(const c
     return values;
 }
 
+// Words whose elements come the other way round.
+template <typename T, int COUNT> __device__ Values<T, COUNT> reversed(const Values<T, COUNT>& values) {
+    Values<T, COUNT> result;
+    if constexpr (Values<T, COUNT>::IN_WORDS) {
+#pragma unroll
+        for (int i = 0; i < result.WORDS; i++) {
+            result.word[i] = __byte_perm(values.word[result.WORDS - 1 - i], 0, sizeof(T) == 1 ? 0x0123 : 0x1032);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) result.set(i, values.get(COUNT - 1 - i));
+    }
+    return result;
+}
+
 // A line of elements, that of `from` the first.
 template <typename T, int ACCESS, bool ALIGNED, typename Index, Eviction HOW = EVICT_NORMALLY> struct Line {
     const char* from;
     Index step;  // in bytes, where it is STRIDED
     T number;
 
-    __device__ T one(Index i) const {
+    // From `first` on, the bytes of so many elements.
+    template <int COUNT> __device__ static constexpr Index begin_of(Index first) {
         constexpr Index SIZE = sizeof(T);
+        return ACCESS == REVERSED ? -(first + COUNT - 1) * SIZE : first * (ACCESS == SECOND ? 2 * SIZE : SIZE);
+    }
+
+    __device__ T one(Index i) const {
         if constexpr (ACCESS == NUMBER) return number;
         else if constexpr (ACCESS == ONE) return load_element<T, ALIGNED>(from);
         else if constexpr (ACCESS == STRIDED) return load_element<T, ALIGNED>(from + i * step);
-        else return load_element<T, ALIGNED>(from + i * (ACCESS == SECOND ? 2 * SIZE : SIZE));
+        else return load_element<T, ALIGNED>(from + begin_of<1>(i));
     }
 
     template <int COUNT> __device__ Values<T, COUNT> whole(Index first) const {
         using Loaded = Values<T, COUNT>;
-        constexpr Index SIZE = sizeof(T);
         constexpr bool IN_WORDS = Loaded::IN_MEMORY && sizeof(Loaded) >= 4;
+        const char* const begin = from + begin_of<COUNT>(first);
         if constexpr (ACCESS == NUMBER || ACCESS == ONE) return filled_with<COUNT>(one(0));
-        else if constexpr (ACCESS == PACKED && IN_WORDS) return load_items<HOW, Loaded>(from + first * SIZE);
-        else if constexpr (ACCESS == SHIFTED && IN_WORDS) return load_shifted<Loaded>(from + first * SIZE);
-        else if constexpr (ACCESS == SECOND && IN_WORDS) return load_second<T, COUNT>(from + first * 2 * SIZE);
+        else if constexpr (ACCESS == PACKED && IN_WORDS) return load_items<HOW, Loaded>(begin);
+        else if constexpr (ACCESS == SHIFTED && IN_WORDS) return load_shifted<Loaded>(begin);
+        else if constexpr (ACCESS == SECOND && IN_WORDS) return load_second<T, COUNT>(begin);
+        else if constexpr (ACCESS == REVERSED && IN_WORDS) return reversed(load_shifted<Loaded>(begin));
         else return part<COUNT>(first, first, first + COUNT);
     }
 
@@ -129,6 +151,14 @@ template <typename T, int ACCESS, bool ALIGNED, typename Index, Eviction HOW = E
             }
             return values;
         }
+    }
+
+    // The same, in one access if all are there, and what it reads beyond them.
+    template <int COUNT>
+    __device__ Values<T, COUNT> whole_or_part(Index first, Index begin, Index end, T other = T{}) const {
+        constexpr Index MARGIN = margin_of<T>(ACCESS);
+        if (begin + MARGIN <= first && first + COUNT + MARGIN <= end) return whole<COUNT>(first);
+        return first < end ? part<COUNT>(first, begin, end, other) : filled_with<COUNT>(other);
     }
 
     __device__ Line after(Index bytes) const { return {from + bytes, step, number}; }

@@ -2,7 +2,8 @@
 // matrices: threads load parts of columns, hand them over in shared memory, and take parts of rows.
 //
 // Shared memory holds words of a row: one element, two, or as many as a word takes. A thread has as many columns, and
-// turns them in registers.
+// turns them in registers. Rows that begin anywhere are stored in words of memory all the same, but for the first and
+// last one, of which a tile may have a part only.
 #pragma once
 
 #include "packs.cuh"
@@ -11,14 +12,14 @@ __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
 
 // Where a thread's part of a tile lies, counted in such parts: along a column or row, which has `count` of them, and
-// across. A warp takes 8 along, for 128 bytes at once, by 4.
-struct Spot {
+// across. A warp takes 8 along, for 128 bytes at once, by 4; of words 32 along.
+template <int OF_WARP = 8> struct Spot {
     int along, across;
 
     __device__ Spot(int number, int count) {
-        const int warp = number / 32, of_line = count / 8;
-        along = warp % of_line * 8 + number % 8;
-        across = warp / of_line * 4 + number / 8 % 4;
+        const int warp = number / 32, of_line = count / OF_WARP;
+        along = warp % of_line * OF_WARP + number % OF_WARP;
+        across = warp / of_line * (32 / OF_WARP) + number % 32 / OF_WARP;
     }
 };
 
@@ -33,6 +34,11 @@ template <typename T> constexpr int WIDE_OF = sizeof(T) < 4 ? 4 / static_cast<in
 // Elements of `size` bytes that a thread moves at a time, of a line of so many: 16 bytes, if the line has 8 such parts.
 __device__ constexpr int moved_at_once(int size, int line) { return smaller(16 / size, line / 8); }
 
+// Elements by which those at an address lie behind the beginning of a word.
+template <typename T> __device__ int lead_of_word(const char* address) {
+    return static_cast<int>(reinterpret_cast<size_t>(address) % 4 / sizeof(T));
+}
+
 // A tile that THREADS fill and read. HIGH elements of a column are stored at a time, PACK of a row loaded. The banks of
 // a row's words change from one thread's rows to the next thread's: the 8 by 4 threads that store words of as many
 // rows, and the 8 by 4 that load 16 bytes each, find them all in banks of their own.
@@ -44,7 +50,9 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> st
     static constexpr int OF_PACK = PACK * static_cast<int>(sizeof(T)) / 4;
     static constexpr int AT_ONCE = OF_PACK < 4 ? OF_PACK : 4;
     static_assert(WORDS % 32 == 0, "rows of whole sets of banks");
-    static_assert(HEIGHT / HIGH % 8 == 0 && WIDTH / PACK % 8 == 0, "warps of 8 by 4");
+    static constexpr int OF_ROW = smaller(WIDTH / WIDE, 32);  // words at once, by a warp
+    static constexpr int PACKS_OF_ROW = PACK == WIDE ? OF_ROW : 8;
+    static_assert(HEIGHT / HIGH % 8 == 0 && WIDTH / PACK % PACKS_OF_ROW == 0, "warps of 8 by 4");
     using Word = Pack<unsigned, OF_WIDE>;
     using Chunk = Pack<unsigned, AT_ONCE>;
     using Column = Values<T, HIGH>;
@@ -52,16 +60,16 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> st
 
     // What this thread loads and writes: LOADS parts of WIDE columns, STORES of rows.
     __device__ static TilePart columns(int number) {
-        const Spot at(threadIdx.x + number * THREADS, HEIGHT / HIGH);
+        const Spot<> at(threadIdx.x + number * THREADS, HEIGHT / HIGH);
         return {at.along * HIGH, at.across * WIDE};
     }
     __device__ static TilePart of_row(int number) {
-        const Spot at(threadIdx.x + number * THREADS, WIDTH / PACK);
+        const Spot<PACKS_OF_ROW> at(threadIdx.x + number * THREADS, WIDTH / PACK);
         return {at.across, at.along * PACK};
     }
 
     // Stores what `load` puts into the WIDE columns of a part, or what `moved` makes of each. All loads of a WHOLE tile
-    // come before the first use.
+    // come before the first use; of others two at a time would take registers that blocks of WHOLE ones need.
     template <bool WHOLE, typename Load> __device__ void fill(const Load& load) {
         fill<WHOLE, Column>(load, [](const Column& column) { return column; });
     }
@@ -100,10 +108,61 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> st
             __device__ Chunks() {}
         } found;
 #pragma unroll
-        for (int i = 0; i < OF_PACK / AT_ONCE; i++) {
-            found.chunk[i] = *reinterpret_cast<Chunk*>(at(part.row, part.column / WIDE * OF_WIDE + i * AT_ONCE));
-        }
+        for (int i = 0; i < OF_PACK / AT_ONCE; i++) found.chunk[i] = *chunk(part, i);
         return found.values;
+    }
+
+    // What was loaded there is of no use any more.
+    template <typename Pack> __device__ void replace(const TilePart& part, const Pack& pack) {
+        static_assert(sizeof(Pack) == PACK * sizeof(T), "elements of the same size");
+#pragma unroll
+        for (int i = 0; i < OF_PACK / AT_ONCE; i++) *chunk(part, i) = reinterpret_cast<const Chunk*>(&pack)[i];
+    }
+
+    __device__ Chunk* chunk(const TilePart& part, int i) {
+        return reinterpret_cast<Chunk*>(at(part.row, part.column / WIDE * OF_WIDE + i * AT_ONCE));
+    }
+
+    // Stores the rows of which there are `height` elements down and `width` across; `row_of` says where one begins.
+    template <typename Index, typename RowOf>
+    __device__ void store_in_words(Index height, Index width, const RowOf& row_of) {
+        const int rows = height < HEIGHT ? height : HEIGHT, columns = width < WIDTH ? width : WIDTH;
+#pragma unroll 4
+        for (int k = 0; k < HEIGHT * (WIDTH / WIDE) / THREADS; k++) {
+            const Spot<OF_ROW> at(threadIdx.x + k * THREADS, WIDTH / WIDE);
+            if (at.across < rows) store_word(row_of(at.across), at.across, at.along, columns);
+        }
+        if constexpr (WIDE > 1) {
+            for (int row = threadIdx.x; row < rows; row += THREADS) store_ends(row_of(row), row, columns);
+        }
+    }
+
+    // A word of memory, which has the last elements of one word of the tile and the first of the next. Those that a row
+    // has in part are left to store_ends.
+    __device__ void store_word(char* to, int row, int number, int columns) {
+        const unsigned* const from = at(row, number * OF_WIDE);
+        if constexpr (WIDE == 1) {
+            if (number < columns) reinterpret_cast<Word*>(to)[number] = *reinterpret_cast<const Word*>(from);
+        } else {
+            const int lead = lead_of_word<T>(to), first = number * WIDE - lead;
+            const unsigned before = *at(row, (number + WORDS - 1) % WORDS);
+            const unsigned word = __funnelshift_l(before, *from, lead * 8 * static_cast<int>(sizeof(T)));
+            if (first < 0 || first + WIDE > columns) return;
+            *reinterpret_cast<unsigned*>(to + first * static_cast<int>(sizeof(T))) = word;
+        }
+    }
+
+    // What a row has of the words that it begins and ends within.
+    __device__ void store_ends(char* to, int row, int columns) {
+        const int lead = lead_of_word<T>(to), begin = smaller((WIDE - lead) % WIDE, columns);
+        const int end = larger(columns - (columns + lead) % WIDE, begin);
+        T* const elements = reinterpret_cast<T*>(to);
+        for (int i = 0; i < begin; i++) elements[i] = element(row, i);
+        for (int i = end; i < columns; i++) elements[i] = element(row, i);
+    }
+
+    __device__ T element(int row, int column) {
+        return reinterpret_cast<const T*>(at(row, column / WIDE * OF_WIDE))[column % WIDE];
     }
 
     __device__ static Word word_of_row(const Column (&column)[WIDE], int row) {

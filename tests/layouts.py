@@ -47,6 +47,7 @@ PATTERNS: dict[str, Pattern] = {
     "transposed, in whole vectors": _pattern(
         lambda s: (*s[:0:-1], s[0] + -s[0] % 16), lambda x, shape: x[..., : shape[0]].transpose()
     ),
+    "transposed, backwards": _pattern(lambda s: s[::-1], lambda x, shape: x.transpose()[::-1]),
     "rolled axes": _pattern(lambda s: (s[-1], *s[:-1]), lambda x, shape: x.transpose(*range(1, len(shape)), 0)),
     "every second": _pattern(lambda s: (*s[:-1], 2 * s[-1]), lambda x, shape: x[..., ::2]),
     "every second line": _pattern(lambda s: (2 * s[0], *s[1:]), lambda x, shape: x[1::2]),

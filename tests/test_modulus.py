@@ -381,18 +381,41 @@ def test_every_alignment_of_arrays_and_rows(xp, dtype, offsets, length):
         assert (rest == np.delete(whole[2].view(rest.dtype), parts[2])).all()
 
 
-@pytest.mark.parametrize("shape", [(16, 16), (64, 65), (129, 257), (288, 272), (3, 40, 70)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(16, 16), (64, 65), (129, 257), (288, 272), (3, 40, 70), (300, 20), (19, 301)], ids=str
+)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64])
+@pytest.mark.parametrize("pattern", ["transposed", "transposed, backwards"])
 @pytest.mark.parametrize("both", [False, True])
-def test_transposed_operands(xp, shape, dtype, both):
+def test_transposed_operands(xp, shape, dtype, pattern, both):
+    """Rows of the output begin at multiples of 16 bytes, or anywhere."""
     rng = np.random.default_rng(17)
     x1, x2 = random(rng, shape, dtype), random(rng, shape, dtype)
     with np.errstate(all="ignore"):
         expected = np.fmod(x1, x2)
-    for first, second in (("transposed", "transposed" if both else "contiguous"), ("rolled axes", "transposed")):
+    for first, second in ((pattern, pattern if both else "contiguous"), ("rolled axes", pattern)):
+        for written in ("contiguous", "offset by an element"):
+            out = Poisoned(xp, shape, dtype, written)
+            fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
+            np.testing.assert_array_equal(out.read(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float16, np.float32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", [(1,), (1500,), (6, 1000), (5, 333), (7, 130)], ids=str)
+@pytest.mark.parametrize("pattern", ["contiguous", "backwards", "every second"])
+def test_elements_that_run_backwards(xp, dtype, shape, pattern):
+    """Whatever the address they end at, which rows of an odd length differ in."""
+    rng = np.random.default_rng(85)
+    x1, x2 = random(rng, shape, np.dtype(dtype)), random(rng, shape, np.dtype(dtype))
+    with np.errstate(all="ignore"):
+        expected = [
+            np.fmod(*(x.astype(float) if dtype == np.float16 else x for x in pair)) for pair in ((x1, x2), (x2, x1))
+        ]
+    operands = place(xp, x1, "backwards"), place(xp, x2, pattern)
+    for pair, result in zip((operands, operands[::-1]), expected, strict=True):
         out = Poisoned(xp, shape, dtype)
-        fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
-        np.testing.assert_array_equal(out.read(), expected)
+        fmod(*pair, out=out.array)
+        np.testing.assert_array_equal(out.read(), result.astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])

@@ -12,7 +12,7 @@ from cudml.plan.layout import ArrayLayout
 from cudml.plan.modulus.call import count_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Modulus
-from cudml.plan.turned import TILES
+from cudml.plan.turned import tile_of
 
 
 def modulus(
@@ -175,9 +175,40 @@ def test_what_moves_through_a_tile_decides_its_size():
     turned = layout((64, 64), strides=(1, 64), dtype=byte)
     for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
         found = constants(modulus(dividend, divisor, output))
-        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == TILES[of]
-    bytes_of_two = constants(modulus(turned, turned, layout((64, 64), dtype=byte)))
-    assert int(bytes_of_two["BLOCK"]) == TILES[1][-1] // 2
+        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == tile_of(of, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("itemsize", "down", "across", "tile"),
+    [
+        (4, 1000, 1000, (64, 64, 256)),
+        (4, 1000, 32, (64, 32, 128)),
+        (4, 20, 1000, (32, 64, 128)),
+        (4, 16, 16, (16, 32, 64)),
+        (1, 64, 1000, (64, 128, 128)),
+        (1, 16, 16, (32, 128, 128)),
+        (2, 33, 40, (64, 64, 256)),
+        (8, 17, 16, (32, 16, 64)),
+    ],
+)
+def test_tiles_are_no_larger_than_they_have_to_be(itemsize, down, across, tile):
+    assert tile_of(itemsize, down, across) == tile
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel"), [(np.int8, "packs"), (np.float16, "packs"), (np.float32, "elements"), (np.int64, "elements")]
+)
+def test_small_elements_that_run_backwards_are_turned_round_in_packs(dtype, kernel):
+    size = np.dtype(dtype).itemsize
+    backwards, dense = layout((64, 256), strides=(256, -1), dtype=dtype), layout((64, 256), dtype=dtype)
+    plan = modulus(backwards, dense, dense)
+    assert kernels(plan) == [f"modulus_{kernel}"]
+    assert constants(plan)["DIVIDEND_ACCESS"] == ("REVERSED" if size < 4 else "ONE")
+
+
+def test_columns_that_run_backwards_are_turned_in_tiles():
+    plan = modulus(layout((64, 64), strides=(-1, 64)), SQUARE, SQUARE)
+    assert (kernels(plan), constants(plan)["DIVIDEND_ACCESS"]) == (["modulus_tiles"], "REVERSED")
 
 
 def test_every_second_of_small_elements_is_picked_out_of_packs():
@@ -223,3 +254,16 @@ def test_counts_divide_exactly(size):
     for n in filter(range(2**31).__contains__, candidates | multiples):
         quotient = n if size == 1 else (n * (factor % 2**32) >> 32) >> shift
         assert quotient == n // size
+
+
+@pytest.mark.parametrize(
+    ("dtype", "down", "across"),
+    [(np.int8, 16, 64), (np.float16, 8, 32), (np.float32, 8, 32), (np.int64, 8, 16)],
+)
+def test_short_axes_are_not_turned_in_tiles(dtype, down, across):
+    def planned(height, width):
+        turned = layout((height, width), strides=(1, height), dtype=dtype)
+        return kernels(modulus(turned, np.dtype(dtype), layout((height, width), dtype=dtype)))
+
+    assert planned(down, across) == ["modulus_tiles"]
+    assert planned(down - 1, 4096) == planned(4096, across - 1) == ["modulus_elements"]

@@ -18,9 +18,9 @@ MUTANTS = [
     # gather_tiles.cu
     Mutant("tile of a copy read before it is whole", "gather_tiles.cu", "halves copied in whole tiles", ALL,
            "load<WHOLE>(part, columns); });\n        [-__syncthreads();-]"),
-    Mutant("one row of a copy too many", "gather_tiles.cu", "elements copied in order", ALL,
-           "else if (part.row <{+=+} height) store_part"),
+    Mutant("one row of a copy too many", "gather_tiles.cu", "elements copied into whole vectors", ALL,
+           "} else if (part.row <{+=+} height && part.column < width) {"),
     Mutant("columns that are not there", "gather_tiles.cu", "elements copied in order", ALL,
-           "part<HIGH>(part.row, 0, [-j < width ? height : 0-]{+height+});"),
+           "part<HIGH>(part.row, height - g.height, [-j < width ? height : 0-]{+height+});"),
 ]
 # fmt: on

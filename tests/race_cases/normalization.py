@@ -608,6 +608,7 @@ HELD = [
 # Whose elements are copied into the order that they are added up in.
 COPIED = [
     normalization("elements copied in order", (2, 70, 33), np.float32, (1, 2), "rolled axes", "rolled axes"),
+    normalization("elements copied into whole vectors", (2, 70, 36), np.float32, (1, 2), "rolled axes", "rolled axes"),
     normalization("halves copied in whole tiles", (2, 64, 64), np.float16, (1, 2), "rolled axes"),
 ]
 

@@ -10,7 +10,7 @@ from cudml.plan.gather.rows import ELEMENTS
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, collapse_together, index_type
 from cudml.plan.loads import eviction_of
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, constants_of
-from cudml.plan.turned import LEAST_TURNED, TILES
+from cudml.plan.turned import LEAST_TURNED, tile_of
 
 
 def plan_tiles(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: Argument) -> Plan | None:
@@ -20,7 +20,7 @@ def plan_tiles(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to:
     high = next((axis for axis in range(last) if steps[axis] == size), last)
     if 0 in steps or high == last or min(sizes[high], sizes[last]) < LEAST_TURNED:
         return None
-    height, width, block = TILES[size]
+    height, width, block = tile_of(size, sizes[high], sizes[last])
     others = [axis for axis in range(last) if axis != high]
     outer = tuple(sizes[axis] for axis in others) or (1,)
     input_outer, copy_outer = (

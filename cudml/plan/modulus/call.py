@@ -60,6 +60,10 @@ class Call:
         size = self.dtype(name).itemsize
         return size < 4 and self.strides[name][-1] == 2 * size
 
+    def is_reversed(self, name: str, axis: int = -1) -> bool:
+        """Whether neighbours along an axis are so in memory, too, but the other way round."""
+        return self.strides[name][axis] == -self.dtype(name).itemsize
+
     def begins_with_packs(self, name: str, pack: int) -> bool:
         """Whether every row begins at a multiple of a pack's bytes."""
         return self.layouts[name].lies_in_steps(pack * self.dtype(name).itemsize, self.strides[name][:-1])

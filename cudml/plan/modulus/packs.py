@@ -23,6 +23,9 @@ _BLOCK_OF_NUMBER = 128
 _BLOCK_OF_SHIFTED, _LEAST_PACK_OF_SHIFTED = 128, 8
 LEAST_LARGE = 1 << 23
 
+#: Bytes of an element: those of more bytes that run backwards are as fast one by one.
+_WIDEST_REVERSED = 2
+
 #: Bytes of an operand, at the most, that is asked for while the launch ahead ends: 2^18 float32 by as many take an H100
 #: 1.7 us so and 2.3 otherwise, 2^21 8.6 and 9.7, 2^23 33.6 and 34.5, 2^24 65.8 and 66.9.
 _AHEAD_BYTES = 1 << 26
@@ -46,7 +49,8 @@ _LEAST_PACKS_BESIDE_RUNS = {"column": {1: 16, 2: 32, 4: 320}, "row": {1: 64, 2: 
 
 
 def plan_packs(call: Call) -> Plan | None:
-    """None unless the innermost axis is dense in the output and, in operands, dense, of every second element or one."""
+    """None unless the innermost axis is dense in the output and, in operands, dense either way, of every second element
+    or of one."""
     pack, shared = call.pack, _ROWS[call.widest]
     whole = {name: call.is_dense(name) and call.begins_with_packs(name, pack) for name in call.layouts}
     if not _lies_in_packs(call, whole):
@@ -77,11 +81,17 @@ def _lies_in_packs(call: Call, whole: dict[str, bool]) -> bool:
     """Whether packs can be moved and are faster than single elements: rows of `whole` arrays begin with one."""
     if not (call.is_dense("output") and call.layouts["output"].element_aligned):
         return False
-    if not all(call.is_dense(n) or call.is_every_second(n) or call.strides[n][-1] == 0 for n in call.layouts):
+    if not all(call.is_dense(n) or _is_picked(call, n) or call.strides[n][-1] == 0 for n in call.layouts):
         return False
     moved = [name for name in call.layouts if call.strides[name][-1] != 0]
     in_packs = call.sizes[-1] % call.pack == 0 and all(whole[name] for name in moved)
     return len(call.sizes) == 1 or in_packs or call.sizes[-1] >= _least_packs(call) * call.pack
+
+
+def _is_picked(call: Call, name: str) -> bool:
+    """Whether elements that are not dense are found in few words."""
+    is_reversed = call.is_reversed(name) and call.dtype(name).itemsize <= _WIDEST_REVERSED
+    return call.is_every_second(name) or is_reversed
 
 
 def _least_packs(call: Call) -> float:
@@ -110,7 +120,7 @@ def _eviction(call: Call, access: dict[str, str]) -> str:
 
 
 def _block_of(threads: int, rows: int, pack: int, access: dict[str, str], device: DeviceProperties) -> int:
-    if pack >= _LEAST_PACK_OF_SHIFTED and "SHIFTED" in access.values():
+    if pack >= _LEAST_PACK_OF_SHIFTED and not {"SHIFTED", "REVERSED"}.isdisjoint(access.values()):
         return _BLOCK_OF_SHIFTED
     if threads < LEAST_LARGE:
         return BLOCK
@@ -126,6 +136,8 @@ def _access(call: Call, name: str, packed: bool) -> str:
         return "NUMBER"
     if call.is_every_second(name):
         return "SECOND"
+    if call.is_reversed(name):
+        return "REVERSED"
     if not call.is_dense(name):
         return "ONE"
     return "PACKED" if packed else "SHIFTED"
