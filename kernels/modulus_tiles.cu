@@ -136,7 +136,7 @@ struct Block {
 
     // All loads of a WHOLE tile come before the first use, of others some at a time.
     template <bool WHOLE> __device__ void write(Tile& tile) const {
-        constexpr int AT_ONCE = WHOLE ? Tile::STORES : smaller(Tile::STORES, 4);
+        constexpr int AT_ONCE = WHOLE ? Tile::STORES : RESULTS_MOVE ? 1 : smaller(Tile::STORES, 4);
         Values<Beside, PACK> beside[AT_ONCE];
         if constexpr (WHOLE && !RESULTS_MOVE) load_beside<WHOLE>(0, beside);
         tile.fill<WHOLE, Operands>(

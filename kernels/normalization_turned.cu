@@ -22,7 +22,7 @@ constexpr bool STREAMED = false;  // 4096 groups of 65536 floats take 0.79 ms on
 
 using Tile = TurnedTile<Input, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK, BLOCK>;
 using Column = Values<Input, HIGH>;
-static_assert(BLOCK % (TILE_WIDTH / PACK * (LANES / Tile::PACKS_OF_ROW)) == 0, "a thread's parts lie below each other");
+static_assert(BLOCK % (TILE_WIDTH / PACK * (LANES / Tile::PACKS_ALONG)) == 0, "a thread's parts lie below each other");
 
 struct Block : PartOfArrays {
     template <bool WHOLE> __device__ void load_columns(const TilePart& part, Column (&columns)[WIDE]) const {

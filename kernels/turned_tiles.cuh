@@ -50,9 +50,8 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> st
     static constexpr int OF_PACK = PACK * static_cast<int>(sizeof(T)) / 4;
     static constexpr int AT_ONCE = OF_PACK < 4 ? OF_PACK : 4;
     static_assert(WORDS % 32 == 0, "rows of whole sets of banks");
-    static constexpr int OF_ROW = smaller(WIDTH / WIDE, 32);  // words at once, by a warp
-    static constexpr int PACKS_OF_ROW = PACK == WIDE ? OF_ROW : 8;
-    static_assert(HEIGHT / HIGH % 8 == 0 && WIDTH / PACK % PACKS_OF_ROW == 0, "warps of 8 by 4");
+    static constexpr int WORDS_ALONG = smaller(WIDTH / WIDE, 32), PACKS_ALONG = PACK == WIDE ? WORDS_ALONG : 8;
+    static_assert(HEIGHT / HIGH % 8 == 0 && WIDTH / PACK % PACKS_ALONG == 0, "whole warps");
     using Word = Pack<unsigned, OF_WIDE>;
     using Chunk = Pack<unsigned, AT_ONCE>;
     using Column = Values<T, HIGH>;
@@ -64,7 +63,7 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> st
         return {at.along * HIGH, at.across * WIDE};
     }
     __device__ static TilePart of_row(int number) {
-        const Spot<PACKS_OF_ROW> at(threadIdx.x + number * THREADS, WIDTH / PACK);
+        const Spot<PACKS_ALONG> at(threadIdx.x + number * THREADS, WIDTH / PACK);
         return {at.across, at.along * PACK};
     }
 
@@ -129,7 +128,7 @@ template <typename T, int HEIGHT, int WIDTH, int HIGH, int PACK, int THREADS> st
         const int rows = height < HEIGHT ? height : HEIGHT, columns = width < WIDTH ? width : WIDTH;
 #pragma unroll 4
         for (int k = 0; k < HEIGHT * (WIDTH / WIDE) / THREADS; k++) {
-            const Spot<OF_ROW> at(threadIdx.x + k * THREADS, WIDTH / WIDE);
+            const Spot<WORDS_ALONG> at(threadIdx.x + k * THREADS, WIDTH / WIDE);
             if (at.across < rows) store_word(row_of(at.across), at.across, at.along, columns);
         }
         if constexpr (WIDE > 1) {
