@@ -43,6 +43,14 @@ constexpr bool STORED_IN_WORDS =
 using Tile = TurnedTile<Moved, TILE_HEIGHT, TILE_WIDTH, HIGH, PACK, BLOCK>;
 using Column = Values<Moved, HIGH>;
 
+constexpr int MARGIN_OF_COLUMNS = larger(DIVIDEND_TURNED ? margin_of<StoredDividend>(DIVIDEND_ACCESS) : 0,
+                                         DIVISOR_TURNED ? margin_of<StoredDivisor>(DIVISOR_ACCESS) : 0);
+constexpr int MARGIN_OF_ROWS = larger(DIVIDEND_TURNED ? 0 : margin_of<StoredDividend>(DIVIDEND_ACCESS),
+                                      DIVISOR_TURNED ? 0 : margin_of<StoredDivisor>(DIVISOR_ACCESS));
+
+// Whether a pack of a row is loaded in words that may have elements of the next one.
+constexpr bool READS_WORDS = !RESULTS_MOVE && MARGIN_OF_ROWS > 0 && sizeof(Beside) < 4;
+
 struct Operands {
     Values<StoredDividend, HIGH> dividend;
     Values<StoredDivisor, HIGH> divisor;
@@ -102,11 +110,21 @@ struct Block {
         }
     }
 
+    // Whether others store meanwhile to words that are loaded with a pack of a row: it comes by elements then.
+    __device__ bool is_in_place() const { return (DIVIDEND_TURNED ? divisor : dividend) == output; }
+
     // Of the operand that is not turned.
     template <bool WHOLE> __device__ Values<Beside, PACK> load_beside(Index i, Index j) const {
         const bool is_there = i < g.height;
+        if constexpr (READS_WORDS && !WHOLE) {
+            if (is_in_place()) return beside_part(i, j, is_there ? g.width : 0);
+        }
         if constexpr (DIVIDEND_TURNED) return load<WHOLE, PACK>(divisor_row(i), j, g.width, is_there);
         else return load<WHOLE, PACK>(dividend_row(i), j, g.width, is_there);
+    }
+    __device__ Values<Beside, PACK> beside_part(Index i, Index j, Index end) const {
+        if constexpr (DIVIDEND_TURNED) return divisor_row(i).template part<PACK>(j, 0, end);
+        else return dividend_row(i).template part<PACK>(j, 0, end);
     }
 
     template <typename FromTile, typename Loaded>
@@ -166,11 +184,6 @@ struct Block {
     }
 };
 
-constexpr int MARGIN_OF_COLUMNS = larger(DIVIDEND_TURNED ? margin_of<StoredDividend>(DIVIDEND_ACCESS) : 0,
-                                         DIVISOR_TURNED ? margin_of<StoredDivisor>(DIVISOR_ACCESS) : 0);
-constexpr int MARGIN_OF_ROWS = larger(DIVIDEND_TURNED ? 0 : margin_of<StoredDividend>(DIVIDEND_ACCESS),
-                                      DIVISOR_TURNED ? 0 : margin_of<StoredDivisor>(DIVISOR_ACCESS));
-
 extern "C" __global__ void __launch_bounds__(BLOCK)
 modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDividend dividend_number,
               StoredDivisor divisor_number, Geometry g) {
@@ -183,7 +196,9 @@ modulus_tiles(const char* dividend, const char* divisor, char* output, StoredDiv
     const Place at = g.outer.place(outer);
     const Block block = {dividend + at.dividend, divisor + at.divisor, output + at.output,
                          dividend_number,        divisor_number,       row, column, g};
-    if (is_inside(row, TILE_HEIGHT, MARGIN_OF_COLUMNS, g.height) &&
+    bool is_alone = true;
+    if constexpr (READS_WORDS) is_alone = !block.is_in_place();
+    if (is_alone && is_inside(row, TILE_HEIGHT, MARGIN_OF_COLUMNS, g.height) &&
         is_inside(column, TILE_WIDTH, MARGIN_OF_ROWS, g.width)) {
         block.write<true>(tile);
     } else {

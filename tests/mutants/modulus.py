@@ -50,6 +50,8 @@ MUTANTS = [
            "} else if (i <{+=+} g.height && j < g.width) {"),
     Mutant("words stored before all results are there", "modulus_tiles.cu", "modulus of halves by any rows",
            NOT_IN_ORDER, "if constexpr (!RESULTS_MOVE{+ && false+}) __syncthreads();"),
+    Mutant("words loaded that others store to", "modulus_tiles.cu", "modulus in place of any rows", CHECKING,
+           "return (DIVIDEND_TURNED ? divisor : dividend) == output{+ + 1+};"),
     # layout.cuh
     Mutant("quotient of a count too large", "layout.cuh", "modulus of a short row", ALL,
            "static_cast<unsigned>(magic)) >> [-shift-]{+(shift - 1)+})"),

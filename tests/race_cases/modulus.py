@@ -84,6 +84,7 @@ CALLS = [
     modulus("modulus of transposed halves", ((132, 144), (1, 144)), np.float16, "transposed"),
     modulus("modulus of bytes into any rows", ((129, 271), (129, 271)), np.int8, "transposed", divisor="transposed"),
     modulus("modulus of halves by any rows", ((70, 131), (70, 131)), np.float16, "transposed"),
+    modulus("modulus in place of any rows", ((70, 131), (70, 131)), np.float16, out="same", divisor="transposed"),
     modulus("modulus of columns backwards", ((70, 90), (70, 90)), np.float32, "transposed, backwards"),
     modulus("modulus of three axes", ((4, 40, 30), (40, 30)), np.int64, "rolled axes"),
     modulus("modulus in 32 bits", ((700,), (700,)), np.uint32),
