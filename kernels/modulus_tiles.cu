@@ -117,14 +117,14 @@ struct Block {
     template <bool WHOLE> __device__ Values<Beside, PACK> load_beside(Index i, Index j) const {
         const bool is_there = i < g.height;
         if constexpr (READS_WORDS && !WHOLE) {
-            if (is_in_place()) return beside_part(i, j, is_there ? g.width : 0);
+            if (is_in_place()) return beside_part<PACK>(i, j, is_there ? g.width : 0);
         }
         if constexpr (DIVIDEND_TURNED) return load<WHOLE, PACK>(divisor_row(i), j, g.width, is_there);
         else return load<WHOLE, PACK>(dividend_row(i), j, g.width, is_there);
     }
-    __device__ Values<Beside, PACK> beside_part(Index i, Index j, Index end) const {
-        if constexpr (DIVIDEND_TURNED) return divisor_row(i).template part<PACK>(j, 0, end);
-        else return dividend_row(i).template part<PACK>(j, 0, end);
+    template <int COUNT> __device__ Values<Beside, COUNT> beside_part(Index i, Index j, Index end) const {
+        if constexpr (DIVIDEND_TURNED) return divisor_row(i).template part<COUNT>(j, 0, end);
+        else return dividend_row(i).template part<COUNT>(j, 0, end);
     }
 
     template <typename FromTile, typename Loaded>
