@@ -24,9 +24,6 @@ _TILES = {
     8: (Tile(32, 32, 128), Tile(8, 16, 64)),
 }
 
-#: Shorter axes leave most of a tile empty.
-LEAST_TURNED = 16
-
 
 def tile_of(itemsize: int, down: int, across: int) -> Tile:
     """The tile for columns of so many elements and rows of so many: one of which there is no half to spare. (32, 2^21)

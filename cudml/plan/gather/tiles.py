@@ -10,7 +10,10 @@ from cudml.plan.gather.rows import ELEMENTS
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, collapse_together, index_type
 from cudml.plan.loads import eviction_of
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, constants_of
-from cudml.plan.turned import LEAST_TURNED, tile_of
+from cudml.plan.turned import tile_of
+
+#: Shorter axes leave most of a tile empty.
+_LEAST_TURNED = 16
 
 
 def plan_tiles(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: Argument) -> Plan | None:
@@ -18,7 +21,7 @@ def plan_tiles(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to:
     sizes, (steps, copied) = collapse_together([source, copy], order)
     size, last = source.dtype.itemsize, len(sizes) - 1
     high = next((axis for axis in range(last) if steps[axis] == size), last)
-    if 0 in steps or high == last or min(sizes[high], sizes[last]) < LEAST_TURNED:
+    if 0 in steps or high == last or min(sizes[high], sizes[last]) < _LEAST_TURNED:
         return None
     height, width, block = tile_of(size, sizes[high], sizes[last])
     others = [axis for axis in range(last) if axis != high]
