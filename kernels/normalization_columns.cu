@@ -70,24 +70,38 @@ struct Work {
     }
 };
 
-// The spans of a thread in a tile: memory loads one while another is added up. Where some are behind the end, to ask
-// whether the warp has the next one takes registers: mean and variance of (766989, 207) float16s take an H100 425 us so
-// and 146 otherwise, though those of (2100, 180224), half of whose spans are, take 339 in place of 350.
+// The spans of a thread in a tile: memory loads one while another is added up. Those that end amid a span are loaded
+// when it is their turn, where spans are long: to ask for each step takes as many instructions as to add it up.
 struct Rounds {
+    static constexpr bool SOME_LATER = !WHOLE && SPAN > 1;
+
     const char* column;
     const Geometry& g;
     Place place;
     Span next;
 
     __device__ Rounds(const char* column, const Geometry& g, const Place& place) : column(column), g(g), place(place) {
-        next.load<true>(column, g, place);
+        load_ahead();
     }
 
-    __device__ void take(int round, WarpRows& warp_rows, Span& span) {
+    // Those of which the warp has anything; behind the end all are loaded where nobody asks.
+    __device__ int count() const {
+        constexpr int OF_ROUND = TOGETHER * STEPS;
+        return SOME_LATER ? up_to((g.length - place.begin_of_warp() + OF_ROUND - 1) / OF_ROUND, ROUNDS) : ROUNDS;
+    }
+
+    __device__ void take(bool is_last, WarpRows& warp_rows, Span& span) {
+        if (SOME_LATER && !place.moves_input(g)) next.load_filled(column, g, place);
         next.hand_over(warp_rows, g, place);
         span = next;
         place.next_round();
-        if (round + 1 < ROUNDS) next.load<true>(column, g, place);
+        if (!is_last) load_ahead();
+    }
+
+private:
+    __device__ void load_ahead() {
+        if (!SOME_LATER) next.load<true>(column, g, place);
+        else if (place.moves_input(g)) next.load_whole(column, g, place);
     }
 };
 
@@ -109,14 +123,20 @@ sum_columns(const char* input, Word* control, Normalizer<Compute>* normalizers, 
     SerialPrefix<Sums, levels_of(ROUNDS)> over_rounds[LEFT];
     Sums sums[VECTOR];
     Rounds rounds(column, g, place);
+    const int count = rounds.count();
 #pragma unroll 1
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < count; round++) {
         Span span;
-        rounds.take(round, warp_rows, span);
+        rounds.take(round + 1 == count, warp_rows, span);
         span.sum(first, sums);
         sum_over_warp(sums);
 #pragma unroll
         for (int k = 0; k < LEFT; k++) sums[k] = over_rounds[k].next(round, sums[k]);
+    }
+#pragma unroll 1
+    for (int round = count; round < ROUNDS; round++) {
+#pragma unroll
+        for (int k = 0; k < LEFT; k++) sums[k] = over_rounds[k].next(round, Sums{});
     }
     keep_first(first, first_of);
     column_sums.add(sums);

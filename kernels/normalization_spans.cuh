@@ -9,6 +9,8 @@
 //     ACROSS, SPANS   threads beside each other, a power of two; spans of a column, one too unless columns are whole
 //     ROUNDS          spans of a thread in a tile, a power of two; 1 where a block has whole columns
 //     WHOLE           every column and step of every block exists
+//     EVEN_STEPS      steps, a power of two, that lie at equal distances in the input from every multiple of their
+//                     number on
 //     INPUT_PACKED, OUTPUT_PACKED   the elements of VECTOR columns lie dense and aligned
 //     ROW_COLUMNS     columns of a row, the groups along the innermost kept axis, where each row is a strip; 0 where
 //                     strips are cut from all columns, whatever axes they go across
@@ -280,22 +282,38 @@ struct Span {
     // FILLED: steps that do not exist become the first of their columns; otherwise they may be any.
     template <bool FILLED> __device__ void load(const char* column, const Geometry& g, const Place& place) {
         if constexpr (INPUT_ROW != 0) {
-            if (place.moves_input(g)) {
-                const char* rows = column - place.in_row() * sizeof(Input) + place.begin_of_warp() * INPUT_ROW;
-                return RowsOfWarp<INPUT_ROW, Elements>::load(rows, pieces);
-            }
+            if (place.moves_input(g)) return load_rows(column, g, place);
         }
         // Compilers wait for what a branch has loaded before the next one, so there is one for all steps.
-        if (FILLED) load_steps<WHOLE>(column, g, place, 0);
+        if (FILLED) load_filled(column, g, place);
         else if (place.count == STEPS) load_steps<true>(column, g, place, 0);
         else if (place.count > 0) load_steps<false>(column, g, place, place.begin);
     }
 
+    // The warp is known to move its steps at once.
+    __device__ void load_whole(const char* column, const Geometry& g, const Place& place) {
+        if constexpr (INPUT_ROW != 0) load_rows(column, g, place);
+        else load_steps<true>(column, g, place, 0);
+    }
+
+    __device__ void load_filled(const char* column, const Geometry& g, const Place& place) {
+        load_steps<WHOLE>(column, g, place, 0);
+    }
+
+    __device__ void load_rows(const char* column, const Geometry& g, const Place& place) {
+        const char* rows = column - place.in_row() * sizeof(Input) + place.begin_of_warp() * INPUT_ROW;
+        RowsOfWarp<INPUT_ROW, Elements>::load(rows, pieces);
+    }
+
+    // From step to step an address takes one addition. As a product of the step's number, which compilers make of it
+    // where many spans follow each other, it takes six instructions.
     template <bool ALL>
     __device__ void load_steps(const char* column, const Geometry& g, const Place& place, Index other) {
+        const char* from = column;
 #pragma unroll
-        for (int k = 0; k < STEPS; k++) {
-            step[k] = load_elements(step_of<OF_INPUT, ALL>(column, g, place, k, other), g);
+        for (int k = 0; k < STEPS; k++, from += g.reduced.stride[OF_INPUT][REDUCED_RANK - 1]) {
+            if (!ALL || k % EVEN_STEPS == 0) from = step_of<OF_INPUT, ALL>(column, g, place, k, other);
+            step[k] = load_elements(from, g);
         }
     }
 

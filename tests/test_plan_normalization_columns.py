@@ -423,8 +423,12 @@ def test_columns_are_added_up_in_tiles_of_their_own(shape, dtype, threads, vecto
         ((65_536, 8192), "float16", 256, 64, 32),
         ((40_000, 1024), "float16", 256, 64, 2),
         ((50_176, 512), "float16", 256, 64, 8),  # few, all at once
-        ((100_000, 333), "float16", 256, 64, 4),  # but not so unevenly as that would be
+        ((40_000, 334), "float16", 256, 64, 4),  # but not so unevenly as that would be
         ((1200, 300), "float16", 128, 32, 1),  # in half spans
+        ((100_000, 333), "float16", 128, 32, 8),  # single ones
+        ((766_989, 207), "float16", 128, 32, 16),
+        ((2000, 40_001), "float16", 128, 32, 16),  # whole columns
+        ((2100, 90_111), "float16", 128, 32, 16),  # not whole ones of which half the warps would have nothing
         ((4096, 131_072), "float16", 256, 64, 16),  # whole columns, which nobody shares
         ((802_816, 128), "uint8", 128, 32, 8),
         ((300_000, 202), "uint8", 128, 32, 8),

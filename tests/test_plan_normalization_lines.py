@@ -435,9 +435,9 @@ def test_few_tiles_have_few_warps(shape, dtype, warps):
         ((524_288, 64), "float16", 64),
         ((136_920, 440), "float16", 48),  # aligned, two rows
         ((1_000_000, 33), "float32", 48),
-        ((20_000, 3001), "float16", 56),
-        ((4000, 14_001), "float16", 48),  # by 14 warps
-        ((20_000, 3002), "float16", 48),  # from words on
+        ((2000, 3001), "float16", 56),
+        ((500, 14_001), "float16", 48),  # by 14 warps
+        ((2000, 3002), "float16", 48),  # from words on
         ((30_000, 2050), "float16", 128),  # by one warp
     ],
 )
@@ -447,6 +447,46 @@ def test_what_reads_halves_that_begin_anywhere_has_more_registers(shape, dtype, 
     [launch] = plan.launches
     threads = int(constants(plan)["RESIDENT"]) * launch.block
     assert 65536 // threads // 8 * 8 == registers
+
+
+@pytest.mark.parametrize(
+    ("shape", "warps", "rows", "registers"),
+    [
+        ((150_000, 1792), 1, 7, 40),
+        ((10_922, 3072), 3, 4, 48),  # three warps are as fast, as they were
+        ((100_000, 3072), 1, 12, 40),  # but for many more
+        ((4681, 3584), 4, 4, 48),  # too few for a warp each
+        ((50_000, 5120), 5, 4, 32),  # by 8 rows half of the third warp would be idle
+        ((16_384, 16_384), 8, 8, 64),
+        ((10_922, 24_576), 12, 8, 56),  # as others are
+        ((20_000, 3501), 1, 14, 80),
+        ((20_000, 6001), 6, 4, 56),  # these, too
+        ((16_776, 16_001), 8, 8, 64),
+        ((22_367, 12_001), 6, 8, 56),
+    ],
+)
+def test_moments_of_many_halves_are_added_up_while_others_are_loaded(shape, warps, rows, registers):
+    moments = layout((shape[0], 1), "float16")
+    plan = make_plan(Moments((1,)), {"input": layout(shape, "float16"), "mean": moments, "variance": moments})
+    found, [launch] = constants(plan), plan.launches
+    assert (launch.block, int(found["ROWS"])) == (32 * warps, rows)
+    assert 65536 // (int(found["RESIDENT"]) * launch.block) // 8 * 8 == registers
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "warps", "rows"),
+    [
+        ((2048, 131_072), (1,), 4, 16),
+        ((64, 256, 128, 128), (0, 2, 3), 4, 16),
+        ((256, 1_000_001), (1,), 4, 8),
+        ((16, 200_000), (1,), 16, 8),  # few
+        ((4096, 50_000), (1,), 13, 8),  # blocks have whole groups
+    ],
+)
+def test_tiles_of_many_halves_are_added_up_while_others_are_loaded(shape, axes, warps, rows):
+    moments = layout(tuple(1 if axis in axes else size for axis, size in enumerate(shape)), "float16")
+    plan = make_plan(Moments(axes), {"input": layout(shape, "float16"), "mean": moments, "variance": moments})
+    assert (int(constants(plan)["WARPS"]), int(constants(plan)["ROWS"])) == (warps, rows)
 
 
 @pytest.mark.parametrize(

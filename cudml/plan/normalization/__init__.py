@@ -10,6 +10,7 @@ from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
 from cudml.plan.normalization.copied import plan_on_copy_in_order
 from cudml.plan.normalization.groups import Groups, Operand
+from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
 from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
@@ -26,6 +27,7 @@ from cudml.plan.spec import Moments, Normalization
 
 #: The first that there is is taken; else tiles of lines.
 _PLANS_OF_LINES = (
+    plan_half_moments,
     plan_own_lines,
     plan_short_lines,
     plan_bundles,

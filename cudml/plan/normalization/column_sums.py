@@ -38,7 +38,7 @@ class _Tiling(NamedTuple):
     uneven: float = math.inf
     """As many as some multiprocessors may have for each of these then, at the most."""
     padded: float = math.inf
-    """Steps of whole columns for each that exists, at the most."""
+    """Steps of a tile for each that a column has, at the most."""
 
 
 #: By the bytes of an element. On an H200 a block of 512 threads leaves memory idle when it ends. Blocks of four warps
@@ -52,6 +52,12 @@ _TILINGS = {
     4: _Tiling(128, 128, 32, 15),
     8: _Tiling(128, 128, 32, 15),
 }
+
+#: Of many halves that are only read, in whole vectors but in no whole strips: narrow strips have fewer idle threads,
+#: and many small tiles end at about the same time. Mean and variance of (1677721, 160) float16s take an H200 164 us so,
+#: 180 in strips of 128 bytes and 205 if blocks load 16 or 32 times; of (400000, 168) 54, 56 and 72, of (10000, 4000)
+#: 31, 32 and 42.
+_CUT_VECTORS = _Tiling(128, 64, 4, 5)
 
 #: Of halves that are only read, bytes at the most: all their tiles had better be added up at once, as evenly as can be.
 #: Mean and variance of (50176, 512) float16s take an H100 24.0 us with 1.5 tiles for each multiprocessor, and 26.5 with
@@ -98,6 +104,17 @@ _WHOLE = {
 _AT_ONCE = {1: 512, 2: 832}
 _SHORT = {1: _Tiling(128, 32, 64, 1.4, 1.35, 1.6), 2: _Tiling(128, 128, 64, 1.4, 1.35, 1.6)}
 
+#: Of single halves that are only read, as those of rows that begin at odd ones: whole columns, and tiles of some bytes
+#: and of many. Mean and variance of (2000, 40001) float16s take an H200 62 us so and 69 by 256 threads, of (100000,
+#: 333) 33.5 with eight tiles for each multiprocessor and 39.6 with a few more than four, of (766989, 207) 120 with 20
+#: and 127 with ten, in strips of 128 bytes 138 and 133; but of (1000, 1073741) 750, and 720 in strips of 128 bytes.
+#: (2100, 90111) take 161 us in tiles and 203 whole, half of the warps idle then, (8000, 9001) 61 and 78.
+_WHOLE_SINGLE_HALVES = _Tiling(128, 64, 64, 4, 1.35, 1.6)
+_SOME_SINGLE_HALVES, _MANY_SINGLE_HALVES = _Tiling(128, 64, 32, 3.5, 1.2), _Tiling(128, 64, 32, 15, padded=1.6)
+
+#: Bytes of these at least: fewer are added up as others are, (5000, 501) in 5.5 us and otherwise 6.6.
+_SOME_BYTES = 1 << 24
+
 #: Of halves in runs that are whole vectors: (64, 256, 56, 56) over 0, 2 take 44.2 us so and 51.6 in tiles.
 _RUNS = _Tiling(256, 128, 64, 1.4, 1.35)
 
@@ -107,7 +124,7 @@ _RUNS = _Tiling(256, 128, 64, 1.4, 1.35)
 #: that are no whole strips of 128 bytes are added up as floats are: (1101789, 88) take 80 us so and 90, (10674, 376)
 #: 10.1 and 7.9. Copies to shared memory that nobody waits for ask the second-level cache for every sector twice: by
 #: such, halves took 402 us in place of 368 for (65536, 8192).
-_WORD_BYTES, _RUN_BYTES = 4, 8
+_WORD_BYTES = 4
 
 
 def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
@@ -125,7 +142,7 @@ def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
         return wide
     spans, tiling = _span_of_input(groups, _bytes_of_thread(groups)), _tiling(groups)
     block = _cut(groups, device, spans, tiling)
-    if tiling == _FEW_TILES_OF_HALVES and _blocks_each(groups, block, device) < 1:
+    if tiling in (_FEW_TILES_OF_HALVES, _SOME_SINGLE_HALVES) and _blocks_each(groups, block, device) < 1:
         block = _cut(groups, device, spans, _SMALL_TILES_OF_HALVES)
     return _only_read(groups, block)
 
@@ -147,9 +164,19 @@ def _in_wide_tiles(groups: Groups, device: DeviceProperties) -> Columns | None:
 
 def _tiling(groups: Groups) -> _Tiling:
     size = groups.source.dtype.itemsize
-    if size == 2 and (_are_odd_runs(groups) or _are_cut_vectors(groups)):
+    if size == 2 and _are_odd_runs(groups):
         return _TILINGS[4]  # (26, 280, 403, 66) float16s over 0, 2 take 157 us so, and 168 by 256 threads
-    return _FEW_TILES_OF_HALVES if _are_few_halves(groups) and not groups.has("output") else _TILINGS[size]
+    return _tiling_of_read_halves(groups) if size == 2 and not groups.has("output") else _TILINGS[size]
+
+
+def _tiling_of_read_halves(groups: Groups) -> _Tiling:
+    """Of halves that are only read."""
+    are_few = _are_few_halves(groups)
+    if _are_single_halves(groups):
+        return _SOME_SINGLE_HALVES if are_few else _MANY_SINGLE_HALVES
+    if are_few:
+        return _FEW_TILES_OF_HALVES
+    return _CUT_VECTORS if _are_cut_vectors(groups) else _TILINGS[2]
 
 
 def _bytes_of_thread(groups: Groups) -> int:
@@ -174,6 +201,13 @@ def _are_cut_vectors(groups: Groups) -> bool:
     return are_many and _moves_whole_vectors(groups) and groups.count * size % STRIP_BYTES != 0
 
 
+def _are_single_halves(groups: Groups) -> bool:
+    """Whether these are not so few halves, that are only read, one by one."""
+    size = groups.source.dtype.itemsize
+    are_some = size == 2 and not groups.has("output") and groups.source.size * size >= _SOME_BYTES
+    return are_some and not groups.packed_columns("input", 2)
+
+
 def _are_few_halves(groups: Groups) -> bool:
     size = groups.source.dtype.itemsize
     return size == 2 and groups.source.size * size <= _FEW_HALVES
@@ -182,8 +216,8 @@ def _are_few_halves(groups: Groups) -> bool:
 def _span_of_input(groups: Groups, nbytes: int) -> Columns:
     """Of so many bytes of neighbouring columns at the most: what is added up depends on the input alone."""
     vector = vector_of(groups, nbytes, ("input",))
-    are_single_halves = vector == 1 and groups.source.dtype.itemsize == 2
-    values = MOST_SINGLE_HALVES if are_single_halves and _are_odd_runs(groups) else MOST_VALUES
+    are_single_in_runs = vector == 1 and groups.source.dtype.itemsize == 2 and _are_odd_runs(groups)
+    values = MOST_SINGLE_HALVES if are_single_in_runs or _are_single_halves(groups) else MOST_VALUES
     return Columns(vector, span_of(SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 
@@ -191,9 +225,14 @@ def _cut(groups: Groups, device: DeviceProperties, spans: Columns, tiling: _Tili
     """Strips in tiles, whose blocks load less often where that leaves too few of them."""
     block = block_of(spans, groups, tiling.threads, tiling.strip_bytes)
     block = block._replace(rounds=min(tiling.rounds, _rounds_of_all(groups, block)))
-    while block.rounds > 1 and not _are_enough(groups, tiling, block, device):
+    while block.rounds > 1 and not (_are_filled(groups, tiling, block) and _are_enough(groups, tiling, block, device)):
         block = block._replace(rounds=block.rounds // 2)
     return block
+
+
+def _are_filled(groups: Groups, tiling: _Tiling, block: Columns) -> bool:
+    """Whether tiles are not too long for what exists of the columns."""
+    return block.tile <= tiling.padded * groups.length
 
 
 def _are_enough(groups: Groups, tiling: _Tiling, block: Columns, device: DeviceProperties) -> bool:
@@ -215,12 +254,11 @@ def _whole_in_rounds(groups: Groups, device: DeviceProperties) -> Columns | None
     tiling = _tiling_of_whole(groups)
     if tiling is None or groups.has("output") or are_narrow(groups):
         return None
-    small = _RUN_BYTES if tiling == _RUNS else _WORD_BYTES
-    spans = _span_of_input(groups, small if groups.source.dtype.itemsize < _WORD_BYTES else VECTOR_BYTES)
+    spans = _span_of_input(groups, _WORD_BYTES if groups.source.dtype.itemsize < _WORD_BYTES else VECTOR_BYTES)
     block = block_of(spans, groups, tiling.threads, tiling.strip_bytes)
     block = block._replace(rounds=_rounds_of_all(groups, block))
     fits = block.rounds <= tiling.rounds and block.width <= block.threads
-    fits &= block.tile <= tiling.padded * groups.length
+    fits &= _are_filled(groups, tiling, block)
     return block if fits and _are_enough(groups, tiling, block, device) else None
 
 
@@ -229,6 +267,8 @@ def _tiling_of_whole(groups: Groups) -> _Tiling | None:
     size = groups.source.dtype.itemsize
     if size == 2 and len(groups.reduced.sizes) > 1:
         return None if _are_odd_runs(groups) else _RUNS
+    if _are_single_halves(groups):
+        return _WHOLE_SINGLE_HALVES
     return _SHORT[size] if size < _WORD_BYTES and groups.length <= MOST_ROWS_ALONE else _WHOLE[size]
 
 

@@ -83,6 +83,11 @@ class Columns(NamedTuple):
     def width(self) -> int:
         return self.across * self.vector
 
+    def even_steps(self, groups: Groups) -> int:
+        """Steps of a span, a power of two, that lie at equal distances from every multiple of their number on."""
+        in_runs = len(groups.reduced.sizes) > 1
+        return math.gcd(self.steps, groups.reduced.sizes[-1]) if in_runs else self.steps
+
     def grid(self, groups: Groups) -> int:
         """Blocks that have a tile of every column."""
         return groups.strips_of(self.width) * self.blocks

@@ -125,6 +125,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
         **groups.constants(spec),
         "EVICTION": groups.eviction,
         "VECTOR": chosen.vector,
+        "EVEN_STEPS": chosen.even_steps(groups),
         "SPAN": chosen.span,
         "LENGTH": groups.length if is_part else 0,
         "ACROSS": chosen.across,

@@ -109,7 +109,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
     are_many = groups.has_own_operands or groups.has_operands_of_runs
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
-    shares = shares_of_own_warp(groups, rows) if warps == 1 else _shares_of_several(groups, spec, warps, of_warp)
+    shares = shares_of_own_warp(groups, rows) if warps == 1 else shares_of_warps(groups, spec, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, rows, of_warp, at_once, device)
     of_readers = _READERS_OF_ODD_HALVES if _are_odd_halves(groups, of_warp, warps) else THREADS_OF_48
@@ -120,7 +120,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     return one_launch("lines", "lines", groups, spec, shares, groups.count, warps, ahead=input_ahead(groups, device))
 
 
-def _shares_of_several(groups: Groups, spec: Normalization, warps: int, of_warp: int) -> dict[str, int]:
+def shares_of_warps(groups: Groups, spec: Normalization, warps: int, of_warp: int) -> dict[str, int]:
     """Those of warps that hold so many rows each."""
     splits, of_last = are_faster_apart(groups, spec), rows_of(groups) - (warps - 1) * of_warp
     are_odd_halves = groups.begins_anywhere and _is_of_halves(groups)

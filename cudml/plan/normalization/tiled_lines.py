@@ -12,6 +12,7 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import power_of_two
 from cudml.plan.loads import EVICT_NORMALLY, asked_for_ahead
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.half_moments import are_moments_of_many_halves
 from cudml.plan.normalization.line_shares import (
     THREADS_OF_56,
     THREADS_OF_64,
@@ -37,6 +38,11 @@ _TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS = 8, 4
 #: 3, 1001, 1001) halves take 427 us by 8 rows and 442 by 4, (512, 3, 223, 223) 207 and 184, (2048, 4, 101, 101) floats
 #: 362 and 369.
 _LONG_RUN, _LONGER_RUN = 4, {2: 128, 4: 8}
+
+#: Warps of a tile, and rows that each of them has, of moments of many halves: aligned ones, of which few fit the
+#: registers at a time, are loaded while others are added up, and others that begin anywhere. (2048, 131072) float16s
+#: take 127 us so and 145 as others do, (64, 256, 128, 128) over 0, 2, 3 129 and 146, (256, 1000001) 172 and 192.
+_HALF_WARPS, _HALF_ROWS, _SHIFTED_HALF_ROWS = 4, 16, 8
 
 #: The part of the tiles of a group that elements have to fill: else fewer warps share each. Moments of (4096, 17262)
 #: floats, 53 % of two tiles, take an H100 117 us by 4 warps, and 141 by 16.
@@ -73,6 +79,8 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, THREADS_OF_64 // block))
     elif groups.source.dtype.itemsize == 2 and are_any_runs(groups):
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, _READERS_OF_HALVES)
+    elif are_moments_of_many_halves(groups, device):
+        shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, THREADS_OF_64)
     shares["ENDS"] = ends_of(groups, chunks, 1)
     shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
     shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs or _are_cut(groups)
@@ -116,6 +124,8 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
     if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
         return _Tile(math.ceil(rows / (of_warp * rounds)), of_warp, rounds)
+    if are_moments_of_many_halves(groups, device):
+        warps, of_warp = _HALF_WARPS, _HALF_ROWS if groups.packed("input") else _SHIFTED_HALF_ROWS
     while warps > 1 and rows < _LEAST_OF_TILES * math.ceil(rows / (warps * of_warp)) * warps * of_warp:
         warps //= 2
     tiles = groups.count * rows / of_warp / device.multiprocessors
