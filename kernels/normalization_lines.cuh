@@ -15,7 +15,7 @@
 //                     the statistics are known, which leaves room for more blocks
 //     SPLITS          1: code of its own for warps all of whose rows exist
 //     LONG_RUNS       1: most warps have all rows of a tile in one dense run, of several, which may begin anywhere
-//     RESIDENT        blocks of a multiprocessor for which there have to be registers, at least
+//     RESIDENT        blocks of a multiprocessor for which there have to be registers, at least; 0: as compilers choose
 #pragma once
 
 #include "normalization_rows.cuh"

@@ -308,6 +308,11 @@ LARGE_GROUPS = [
     normalization("large groups of odd halves in place", (2, 70_001), np.float16, (1,), out="same", device=OLD_GPU),
     normalization("large groups of even halves in place", (2, 35_002), np.float16, (1,), out="same", device=OLD_GPU),
     moments("moments of large groups of odd halves", (2, 70_001), np.float16, 1),
+    moments("moments of many halves in tiles", (2, 70_000), np.float16, 1, device=TINY_GPU),
+    moments("moments of many odd halves in tiles", (2, 70_001), np.float16, 1, device=TINY_GPU),
+    moments("moments of many halves by a warp each", (150, 1785), np.float16, 1, device=TINY_GPU),
+    moments("moments of many odd halves by a warp each", (130, 3501), np.float16, 1, device=TINY_GPU),
+    moments("moments of many halves by warps", (20, 4096), np.float16, 1, device=TINY_GPU),
     normalization("large groups over odd runs in place", (40, 2, 501), np.float32, (0, 2), out="same", device=OLD_GPU),
     normalization("large groups over long runs in place", (3, 2, 9001), np.float32, (0, 2), out="same", device=OLD_GPU),
     normalization(
@@ -331,6 +336,9 @@ LARGE_GROUPS = [
     channels("moments of rows of images with gaps", (2, 4096, 3), np.float32, (1,), 2, out="moments"),
     moments("moments of large columns", (2049, 33), np.float64, 0),
     moments("moments of large columns of halves", (2200, 120), np.float16, 0, device=TINY_GPU),
+    moments("moments of large columns of single halves", (4300, 67), np.float16, 0, device=TINY_GPU),
+    moments("moments of large columns in runs", (100, 5, 24, 34), np.float16, (0, 2), device=TINY_GPU),
+    moments("moments of large columns in odd runs", (300, 3, 7, 34), np.float16, (0, 2), device=TINY_GPU),
     moments("moments of large columns of bytes", (4500, 136), np.uint8, 0, device=TINY_GPU),
     normalization("large columns of halves", (4200, 64), np.float16, (0,), out="same", device=TINY_GPU),
 ]

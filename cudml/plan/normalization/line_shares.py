@@ -15,11 +15,12 @@ from cudml.plan.spec import Normalization
 #: Rows for each multiprocessor from which on it is memory alone that counts.
 _MANY_ROWS = 256
 
-#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 32 and 40 for moments of
+#: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 32 for some moments of
 #: many halves; 48 for other moments of several warps, and for long runs of halves of which a warp holds few rows; 56
 #: for some of these; 64 usually; 80 for more rows and whole groups in a warp, of float32 or that begin anywhere; 96 for
 #: doubles; 128 for what else is computed in double and for most; 160 for a warp of its own with most rows of halves.
-THREADS_OF_32, THREADS_OF_40 = 2048, 1536
+#: AS_COMPILERS_CHOOSE: those often take fewer registers than they may, and order instructions otherwise.
+THREADS_OF_32, AS_COMPILERS_CHOOSE = 2048, 0
 THREADS_OF_48, THREADS_OF_56, THREADS_OF_64 = 1344, 1152, 1024
 THREADS_OF_80, THREADS_OF_96, THREADS_OF_128, THREADS_OF_160 = 768, 640, 512, 384
 
@@ -170,6 +171,8 @@ def resident_blocks(
 
 def blocks_of(device: DeviceProperties, threads: int, block: int) -> int:
     """Blocks of so many threads that fit a multiprocessor, where `threads` do in all."""
+    if threads == AS_COMPILERS_CHOOSE:
+        return 0
     most_blocks = 16 if device.threads_per_multiprocessor < 2048 else 32  # or 24
     return max(1, min(min(threads, device.threads_per_multiprocessor) // block, most_blocks))
 

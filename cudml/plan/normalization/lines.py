@@ -9,6 +9,7 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import (
+    AS_COMPILERS_CHOOSE,
     THREADS_OF_48,
     THREADS_OF_56,
     THREADS_OF_64,
@@ -90,6 +91,16 @@ _SOME_ROWS = 48
 #: 6001) 97 and 105, (6760, 13313) 155 with 56 and 254 with 48.
 _LEAST_ROWS_OF_48, _ROWS_OF_56 = 16, 4
 
+#: Aligned halves with their own scale of up to so many rows, 4 to a warp, have the registers that compilers choose,
+#: some 56: (65536, 4096) float16s take an H200 252 us so and 257 with 64, (104857, 2560) 285 and 298, (131072, 2048)
+#: with tanh 344 and 349; but (65536, 5120) bfloat16s 319 and with 48 314, (37449, 7168) float16s 275 and 262.
+_MOST_ROWS_AS_CHOSEN = 16
+
+#: Activations with which floats have 48 registers, 4 rows to a warp: with scaled tanh (65536, 4096) take an H200 498 us
+#: so and 509 with 64, with softplus 498 and 509, with tanh 498 and 507; but with sigmoid 502 and 501, without any 505
+#: and 497.
+_WITH_48 = ("celu", "parametric_softplus", "scaled_elu", "scaled_tanh", "softplus", "tanh")
+
 #: The part of its rows that the last warp has at the most where it leaves out the others, of halves that begin at odd
 #: ones: (14644, 4097) bfloat16s take an H100 104 us so and 109 if it does not, with 4 rows to a warp, (7323, 8193) 102
 #: and 102, without a scale 87 and 88, (3661, 16385) 110 and 119, moments of (20000, 3073) 48 and 53. Floats gain
@@ -111,7 +122,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
     shares = shares_of_own_warp(groups, rows) if warps == 1 else shares_of_warps(groups, spec, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
-    threads = _threads(groups, rows, of_warp, at_once, device)
+    threads = _threads(groups, spec, rows, of_warp, at_once, device)
     of_readers = _READERS_OF_ODD_HALVES if _are_odd_halves(groups, of_warp, warps) else THREADS_OF_48
     shares["RESIDENT"] = resident_blocks(groups, device, threads, warps * LANES, of_readers)
     if is_shifted(groups) and groups.count <= device.multiprocessors:
@@ -203,11 +214,17 @@ def _are_odd_halves(groups: Groups, of_warp: int, warps: int) -> bool:
     return begins_at_odd and of_warp == _ROWS_OF_ODD_HALVES and warps <= _MOST_WARPS_OF_ODD_HALVES
 
 
-def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: DeviceProperties) -> int:
+def _threads(
+    groups: Groups, spec: Normalization, rows: int, of_warp: int, at_once: bool, device: DeviceProperties
+) -> int:
     """Of all blocks of a multiprocessor, where warps share groups of so many rows, and all groups are worked on at once
     or not."""
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
+    if of_warp == 4 and not at_once and groups.packed("input"):
+        chosen = _threads_of_4_rows(groups, spec, rows)
+        if chosen is not None:
+            return chosen
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         if of_warp < _ROWS_OF_56 or not is_shifted(groups):
             return THREADS_OF_48
@@ -215,6 +232,14 @@ def _threads(groups: Groups, rows: int, of_warp: int, at_once: bool, device: Dev
     are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
+
+
+def _threads_of_4_rows(groups: Groups, spec: Normalization, rows: int) -> int | None:
+    """The same of aligned groups in rows of which each warp has 4; None where others are no faster."""
+    if _is_of_halves(groups) and groups.has_own_operands and rows <= _MOST_ROWS_AS_CHOSEN and not is_gelu(spec):
+        return AS_COMPILERS_CHOOSE
+    are_floats = groups.source.dtype.name == "float32" and len(groups.reduced.sizes) == 1
+    return THREADS_OF_48 if are_floats and spec.activation and spec.activation.name in _WITH_48 else None
 
 
 def _are_large_in_runs(groups: Groups, rows: int, device: DeviceProperties) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import (
+    AS_COMPILERS_CHOOSE,
     THREADS_OF_64,
     THREADS_OF_80,
     THREADS_OF_96,
@@ -83,8 +84,16 @@ _MOST_ROWS_OF_FEW, _LEAST_GROUPS, _LEAST_OF_LONG_GROUPS, _LEAST_OF_GELU = 5, 2, 
 _MOST_ROWS_OF_FLOATS, _GROUPS_OF_A_SECOND_WAVE = 3, range(16, 48)
 
 #: Threads that fit a multiprocessor, which leaves each registers, by the rows that a warp holds at the most: as were
-#: the fastest. (30000, 1000) floats with their own scale take 230 us with 64 registers and 83 with 128.
-_THREADS_OF_SCALED_HALVES = ((4, THREADS_OF_64), (7, THREADS_OF_96), (10, THREADS_OF_128), (12, THREADS_OF_160))
+#: the fastest. (30000, 1000) floats with their own scale take 230 us with 64 registers and 83 with 128; (209715, 1280)
+#: float16s an H200 252 us with as many as compilers choose and 272 with 96, (225008, 1193) 342 and 354, but (174648,
+#: 1537) 366 and 339.
+_THREADS_OF_SCALED_HALVES = (
+    (4, THREADS_OF_64),
+    (5, AS_COMPILERS_CHOOSE),
+    (7, THREADS_OF_96),
+    (10, THREADS_OF_128),
+    (12, THREADS_OF_160),
+)
 _THREADS_OF_HALVES = ((4, THREADS_OF_64), (7, THREADS_OF_80), (8, THREADS_OF_96), (10, THREADS_OF_128))
 _THREADS_OF_FLOATS = ((3, THREADS_OF_64), (4, THREADS_OF_80), (5, THREADS_OF_96), (8, THREADS_OF_128))
 _THREADS_OF_DOUBLES = ((9, THREADS_OF_128),)
