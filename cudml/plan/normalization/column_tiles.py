@@ -84,7 +84,11 @@ class Columns(NamedTuple):
         return self.across * self.vector
 
     def even_steps(self, groups: Groups) -> int:
-        """Steps of a span, a power of two, that lie at equal distances from every multiple of their number on."""
+        """Steps of a span, a power of two, that lie at equal distances from every multiple of their number on; 1 where
+        spans are loaded once, as addresses that do not wait for each other are there sooner: mean and variance of (64,
+        7, 7, 2048) floats over 0, 1, 2 take an H200 9.4 us so and 10.5 otherwise."""
+        if self.rounds == 1:
+            return 1
         in_runs = len(groups.reduced.sizes) > 1
         return math.gcd(self.steps, groups.reduced.sizes[-1]) if in_runs else self.steps
 
