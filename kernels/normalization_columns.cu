@@ -70,8 +70,8 @@ struct Work {
     }
 };
 
-// The spans of a thread in a tile: memory loads one while another is added up. Where there are several long ones, columns
-// that end amid a span have it loaded when it is its turn: to ask for each step costs as much as to add it up.
+// The spans of a thread in a tile: memory loads one while another is added up. Where there are several long ones, that
+// amid which a column ends is loaded when it is its turn: to ask for each step costs as much as to add it up.
 struct Rounds {
     static constexpr bool SOME_LATER = !WHOLE && SPAN > 1 && ROUNDS > 1;
 
