@@ -103,6 +103,7 @@ WORD_BYTES = 4
 
 
 def tiling_of_tiles(groups: Groups) -> Tiling:
+    """Of columns that several blocks share."""
     size = groups.source.dtype.itemsize
     if size == 2 and are_odd_runs(groups):
         return _TILINGS[4]  # (26, 280, 403, 66) float16s over 0, 2 take 157 us so, and 168 by 256 threads
@@ -126,6 +127,7 @@ def bytes_of_thread(groups: Groups) -> int:
 
 
 def moves_whole_vectors(groups: Groups) -> bool:
+    """Whether all that a thread loads at a time can be 16 bytes."""
     return groups.packed_columns("input", VECTOR_BYTES // groups.source.dtype.itemsize)
 
 

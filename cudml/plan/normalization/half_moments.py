@@ -47,9 +47,9 @@ class _Table(NamedTuple):
 
 
 #: Of aligned groups: a warp of its own with the 64 to 72 registers that compilers choose, as with 80 or 64 they spill;
-#: 4 rows to a warp where 8 would leave more of the last warp idle. (52428, 5120) take 122 us by 4
-#: rows and 138 by 8, (34952, 7680) 134 and 123. Few long groups had better be shared: (6553, 2560) take 10.2 us by a
-#: warp each and 11.3 by several, (4681, 3584) 11.5 and 10.9; and (10922, 3072), 12 rows, by three warps, 18.4 and 16.8.
+#: 4 rows to a warp where 8 would leave more of the last warp idle. (52428, 5120) take 122 us by 4 rows and 138 by 8,
+#: (34952, 7680) 134 and 123. Few long groups had better be shared: (6553, 2560) take 10.2 us by a warp each and 11.3 by
+#: several, (4681, 3584) 11.5 and 10.9; and (10922, 3072), 12 rows, by three warps, 18.4 and 16.8.
 _ALIGNED = _Table(
     {range(3, 12): 40, range(12, 13): 512, range(13, 16): 64},
     AS_COMPILERS_CHOOSE,
