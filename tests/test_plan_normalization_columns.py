@@ -581,3 +581,19 @@ def test_nothing_is_stored_between_rows(pitch):
     arrays = {"input": source, "output": part_of(shape, "float32", pitch)}
     row = 12 if pitch == 3 else 0
     assert rows_of(make_plan(Normalization((1, 2)), arrays, H100))[1] == ("apply", 3, 12, row)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "steps"),
+    [
+        ((65_536, 8192), (0,), 32),  # all of a span
+        ((64, 256, 128, 128), (0, 2), 32),  # spans lie in one run each
+        ((64, 256, 56, 56), (0, 2), 8),
+        ((64, 257, 57, 57), (0, 2), 1),
+        ((1200, 300), (0,), 1),  # loaded once
+    ],
+)
+def test_steps_at_equal_distances(shape, axes, steps):
+    moments = layout(tuple(1 if axis in axes else size for axis, size in enumerate(shape)), "float64")
+    plan = make_plan(Moments(axes), {"input": layout(shape, "float16"), "mean": moments, "variance": moments})
+    assert constants(plan)["EVEN_STEPS"] == str(steps)
