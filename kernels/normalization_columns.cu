@@ -84,7 +84,7 @@ struct Rounds {
         load_ahead();
     }
 
-    // Those of which the warp has anything; behind the end all are loaded where nobody asks.
+    // Those of which the warp has anything; or all, where none is loaded later, as what does not exist adds nothing.
     __device__ int count() const {
         constexpr int OF_ROUND = TOGETHER * STEPS;
         return SOME_LATER ? up_to((g.length - place.begin_of_warp() + OF_ROUND - 1) / OF_ROUND, ROUNDS) : ROUNDS;
