@@ -106,10 +106,24 @@ _OTHER_IMAGES: dict[str, tuple[Key, ...]] = {
     ),
 }
 
-# Short and longer sequences of few channels, that are normalized along their steps.
+# Short and longer sequences of few channels, that are normalized along their steps, and images with channels last that
+# are each.
 _PANELS: dict[str, tuple[Key, ...]] = {
-    "float32": (((5592400, 16, 3), (1,)), ((2711400, 33, 3), (1,)), ((268432, 200, 5), (1,)), ((89472, 1000, 3), (1,))),
-    "float16": (((5422800, 33, 3), (1,)), ((536864, 200, 5), (1,))),
+    "float32": (
+        ((5592400, 16, 3), (1,)),
+        ((2711400, 33, 3), (1,)),
+        ((671088, 100, 4), (1,)),
+        ((268432, 200, 5), (1,)),
+        ((89472, 1000, 3), (1,)),
+        ((10922, 4096, 6), (1,)),
+        ((1783, 224, 224, 3), (1, 2)),
+    ),
+    "float16": (
+        ((5422800, 33, 3), (1,)),
+        ((536864, 200, 5), (1,)),
+        ((178956, 500, 6), (1,)),
+        ((3566, 224, 224, 3), (1, 2)),
+    ),
 }
 
 # Short sequences of few channels, and a batch of tiny images, whose channels are normalized, and odd rows of halves.
@@ -175,10 +189,11 @@ def _case(dtype: str, key: Key, group: str, **required: Any) -> NormalizationCas
 
 
 def scale_shape(shape: Shape, axis: Axes) -> Shape:
-    """A scale per feature, as the usual norms have it: along axis 1, or the last one if all others are reduced. One for
-    all where there is only one line, because reading the scale would cost as much as reading the input there."""
+    """A scale per feature, as the usual norms have it: along axis 1, or the last one if all others are reduced, or all
+    but the first. One for all where there is only one line, because reading the scale would cost as much as reading the
+    input there."""
     last = len(shape) - 1
-    feature = last if axis == tuple(range(last)) else 1
+    feature = last if last > 0 and axis in (tuple(range(last)), tuple(range(1, last))) else 1
     return tuple(length if place == feature and shape[0] > 1 else 1 for place, length in enumerate(shape))
 
 

@@ -5,6 +5,7 @@
 //     AT_FIRST        bundles that the GPU holds, at the most, if there are more and they are large; else 0
 #include "ahead.cuh"
 #include "normalization_bundles.cuh"
+#include "turns.cuh"
 
 __device__ Index first_group() { return static_cast<Index>(blockIdx.x) / CLUSTER * BUNDLE; }
 __device__ int rank_of_block() { return CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0; }
@@ -21,22 +22,9 @@ __device__ void prefetch_pieces(const char* input, const Geometry& g, Ahead ahea
     }
 }
 
-// Blocks that begin together load together, and memory is idle while all of them add up. So those that are the first
-// begin one after the other. (256, 1024, 14, 14) float16s over 0, 2, 3 took an H100 93.1 us when they did not, 87.3
+// Cycles. (256, 1024, 14, 14) float16s over 0, 2, 3 took an H100 93.1 us when bundles did not begin in turn, 87.3
 // within 8000 cycles, 86.5 within 12000 and 86.7 within 24000.
 constexpr int BEGIN_WITHIN = 12000;
-
-__device__ void begin_in_turn() {
-    constexpr int APART = BEGIN_WITHIN / (AT_FIRST > 0 ? AT_FIRST : 1);
-    const int bundle = static_cast<int>(blockIdx.x) / CLUSTER;
-    if (bundle >= AT_FIRST) return;
-    if (threadIdx.x == 0) {
-        const long long begin = clock64();
-        while (clock64() - begin < bundle * APART) {
-        }
-    }
-    __syncthreads();
-}
 
 // By a block, or by each of a cluster.
 __device__ void normalize_share(const Arrays& arrays, const Geometry& g, const Parameters& p) {
@@ -80,7 +68,7 @@ normalize_bundles(const char* input, char* output, const char* scale, const char
                   double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
     prefetch_pieces(input, g, ahead);
     await_launch_ahead_alone();
-    begin_in_turn();
+    begin_in_turn<AT_FIRST, BEGIN_WITHIN>(static_cast<int>(blockIdx.x) / CLUSTER);
     normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }
 
@@ -89,6 +77,6 @@ normalize_shared_bundles(const char* input, char* output, const char* scale, con
                          double bias_number, char* mean, char* variance, Geometry g, Parameters p, Ahead ahead) {
     prefetch_pieces(input, g, ahead);
     await_launch_ahead_alone();
-    begin_in_turn();
+    begin_in_turn<AT_FIRST, BEGIN_WITHIN>(static_cast<int>(blockIdx.x) / CLUSTER);
     normalize_share({input, output, scale, bias, scale_number, bias_number, mean, variance}, g, p);
 }

@@ -6,15 +6,15 @@
 //
 // Constants that the plan sets:
 //     THREADS    of a block
-//     PADDED     1: some bytes stay free
+//     PADDED     1: some bytes stay free, as many as lanes take at a time; 16: that is a piece
 #pragma once
 
 #include "runs.cuh"
 
 template <typename T> struct StagedRun {
     using Piece = PieceOf<16>;
-    static constexpr int SIZE = sizeof(T), OF_PIECE = 16 / SIZE, FREE = SIZE < 4 ? 4 : SIZE;
-    using Word = typename Select<PADDED, typename WordsOf<FREE>::type, Piece>::type;  // with which a piece is staged
+    static constexpr int SIZE = sizeof(T), OF_PIECE = 16 / SIZE, FREE = PADDED == 16 ? 16 : SIZE < 4 ? 4 : SIZE;
+    using Word = typename Select<PADDED != 0, typename WordsOf<FREE>::type, Piece>::type;  // that pieces are staged in
     static constexpr int WORDS = 16 / sizeof(Word), AT_ONCE = 4;  // pieces that a thread has on their way
 
     char* staged;
@@ -43,6 +43,16 @@ template <typename T> struct StagedRun {
         const bool leads = thread < OF_PIECE;
         const int i = leads ? thread : behind + thread - OF_PIECE;
         if (i < (leads ? leading : count)) move(i);
+    }
+
+    // By asynchronous copies, but for the ends; by all threads of the block, each of which waits for its own.
+    template <Eviction HOW> __device__ void copy(const char* address) const {
+        const char* const from = address - before * SIZE;
+#pragma unroll 4
+        for (int i = first_piece + static_cast<int>(threadIdx.x); i < pieces; i += THREADS) {
+            copy_async_beside<HOW>(staged + place(i * 16), from + i * 16);
+        }
+        move_ends([&](int i) { element(i) = reinterpret_cast<const T*>(address)[i]; });
     }
 
     // By all threads of the block.

@@ -41,6 +41,7 @@ _OTHER_GPUS = (
     {"compute_capability": (8, 0)},
     {"compute_capability": (7, 5)},
     {"multiprocessors": 20},
+    {"multiprocessors": 1},
     {"multiprocessors": 46, "cache_bytes": 4 << 20, "compute_capability": (8, 6)},
     {"cluster_launch": False},
     {"cooperative_launch": False},

@@ -124,6 +124,11 @@ PANELS = [*SHORT_PANELS, (53, 65, 3), (47, 200, 2), (9, 1000, 3), (51, 75, 37)]
 PANELS += [(67, 96, 5), (263, 72, 7)]
 
 
+#: Few of lengths for which bands are best: of several panels in a block, that begin with pieces or anywhere; and many.
+PANELS += [(7, 520, 2), (3, 515, 5), (2, 601, 3)]
+PANELS_IN_BANDS = [(437, 101, 3), (90, 361, 4), (12, 1000, 11)]
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("scaled", ["elements", "steps", "columns", "panels", "not at all"])
 @pytest.mark.parametrize("shape", PANELS, ids=str)
@@ -142,6 +147,26 @@ def test_panels_have_the_bits_of_padded_rows(xp, shape, scaled, dtype):
             for pattern in ("contiguous", "padded lines")
         )
     assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+
+
+#: A GPU that is full of a few hundred kilobytes, and one whose clusters share panels of a few kilobytes.
+@pytest.mark.parametrize("shared", [233_472, 8192, 3000])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", PANELS_IN_BANDS, ids=str)
+def test_panels_in_bands_have_the_bits_of_padded_rows(xp, shape, dtype, shared):
+    rng = np.random.default_rng(75)
+    x, scale, bias = random(rng, shape, np.dtype(dtype)), random(rng, (1, 1, shape[2]), np.float32), 0.5
+    with xp.planned_for(multiprocessors=1, shared_bytes_per_multiprocessor=shared):
+        check(xp, x, (1,), scale, bias)
+        check_moments(xp, x, 1)
+        dense, padded = (
+            mean_variance_normalization(place(xp, x, pattern), on(xp, scale), bias, axes=1)
+            for pattern in ("contiguous", "padded lines")
+        )
+        of_dense, of_padded = (mean_var(place(xp, x, pattern), 1) for pattern in ("contiguous", "padded lines"))
+    assert_same_bits(xp.to_numpy(dense), xp.to_numpy(padded))
+    for ours, others in zip(of_dense, of_padded, strict=True):
+        assert_same_bits(xp.to_numpy(ours), xp.to_numpy(others))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda dtype: dtype.__name__)

@@ -18,7 +18,16 @@ from cuda_on_cpu.compiler import kernel_names
 from race_cases import CALLS, CASES
 from race_cases.calls import LIBRARY, Call, Case
 from race_cases.epochs import EPOCHS_RUN_OUT
-from race_cases.normalization import CLUSTERED_LINES, CLUSTERS, LONG_PANELS, SHARED_BUNDLES, TILED_BUNDLES, TILED_PANELS
+from race_cases.normalization import (
+    BANDS,
+    CLUSTERED_LINES,
+    CLUSTERS,
+    LONG_PANELS,
+    SHARED_BANDS,
+    SHARED_BUNDLES,
+    TILED_BUNDLES,
+    TILED_PANELS,
+)
 
 from cudml.plan.normalization.lines import LINE_ROWS, MOST_ROWS
 from cudml.plan.plan import Plan, Struct
@@ -122,7 +131,7 @@ def test_cases_link_parts_of_every_size(plans: list[Plan]):
 BRANCHES = ("REVERSE", "EXCLUSIVE", "SEGMENTED", "INITIAL", "SCALE_ACROSS", "INPUT_PACKED", "DENSE")
 BRANCHES += ("EXCHANGE", "SCALE_PACKED", "REPEATS", "INPUT_DENSE", "OUTPUT_DENSE", "FLAT_IN", "FLAT_OUT")
 BRANCHES += ("GROUPS_DOWN", "GROUPS_ACROSS", "OPERANDS_EARLY", "SPLITS", "SHIFTED_IN", "SHIFTED_OUT")
-BRANCHES += ("IN_PIECES", "OUTPUT_IN_RUNS", "LONG_RUNS", "LOOKS", "BANDS")
+BRANCHES += ("IN_PIECES", "OUTPUT_IN_RUNS", "LONG_RUNS", "LOOKS", "BANDS", "PANELS_ALIGNED", "WHOLE_CHUNKS")
 
 
 @pytest.mark.parametrize("constant", BRANCHES)
@@ -168,6 +177,8 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
         (TILED_BUNDLES, "sum_bundle_tiles"),
         (TILED_PANELS, "sum_panel_tiles"),
         (LONG_PANELS, "normalize_long_panels"),
+        (BANDS, "normalize_bands"),
+        (SHARED_BANDS, "normalize_shared_bands"),
     ],
 )
 def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):

@@ -49,10 +49,10 @@ def are_panels(layout: ArrayLayout, line: Dims, axis: Dims) -> bool:
     return axis.strides == (inner * size,) and line.strides == (*outer, size)
 
 
-def panels_of_block(nbytes: int, outer: int, device: DeviceProperties) -> int:
+def panels_of_block(nbytes: int, outer: int, device: DeviceProperties, of_block: int = _BYTES) -> int:
     """Of `outer` panels of so many bytes: a power of two, so that many shapes share a kernel."""
     of_few = math.ceil(outer / (_BLOCKS * device.multiprocessors))
-    return power_of_two_within(max(1, min(_BYTES // nbytes, of_few)))
+    return power_of_two_within(max(1, min(of_block // nbytes, of_few)))
 
 
 def staging_of(

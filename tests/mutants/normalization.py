@@ -6,6 +6,31 @@ from mutants.mutant import ALL, CHECKING, INTERLEAVED, NOT_IN_ORDER, Mutant
 
 # fmt: off
 MUTANTS = [
+    # normalization_bands.cu
+    Mutant("bands added up while they are loaded", "normalization_bands.cu", "channels in bands", CHECKING,
+           "copy_async_wait_all();\n    [-__syncthreads();-]"),
+    Mutant("bands not awaited", "normalization_bands.cu", "channels in bands", CHECKING,
+           "[-copy_async_wait_all();-]"),
+    Mutant("normalized while statistics of bands are found", "normalization_bands.cu", "channels in bands", ALL,
+           "if constexpr (HAS_OUTPUT) {\n        [-__syncthreads();-]"),
+    Mutant("last step of bands left out", "normalization_bands.cu", "channels in uneven bands", ALL,
+           "step < exist[--]{+ - 1+} ?"),
+    Mutant("statistics of the first panel of bands", "normalization_bands.cu", "channels in bands", ALL,
+           "affine(normalizers[- + panel * INNER-],"),
+    Mutant("panels of bands that all begin with a piece", "normalization_bands.cu", "channels in uneven bands", ALL,
+           "at[k + 1], static_cast<unsigned>(within[--]{+ * 0+}))"),
+    Mutant("columns of the piece before", "normalization_bands.cu", "channels in uneven bands", ALL,
+           "j - lead + CHUNK * INNER[--]{+ + CHUNK - 1+}) % INNER"),
+    Mutant("elements of the next panel stored", "normalization_bands.cu", "channels in uneven bands in place", ALL,
+           "if (begin <= place && place [-<-]{+<=+} end)"),
+    Mutant("sums of other blocks read at once", "normalization_bands.cu", "channels in shared bands", NOT_IN_ORDER,
+           "if constexpr (CLUSTER > 1) {\n        [-cluster_sync-]{+__syncthreads+}();"),
+    Mutant("block with shared bands ends too early", "normalization_bands.cu", "channels in shared bands", INTERLEAVED,
+           "if (CLUSTER > 1) [-cluster_wait();-]{+(void)0;+}  // until then"),
+    Mutant("shares of bands that all begin with the first", "normalization_bands.cu", "channels in shared bands", ALL,
+           "begin = rank() * of_block * [-UNIT-]{+0+};"),
+    Mutant("units of one block for all", "normalization_bands.cu", "channels in units of shared bands", ALL,
+           "map_shared(&units.of[unit % of_block][column], unit / of_block[--]{+ * 0+})"),
     # normalization_bundle_tiles.cu
     Mutant("tile of another bundle", "normalization_bundle_tiles.cu", "tiled bundles", ALL,
            "bundle = number - tile[- * bundles-];"),

@@ -66,6 +66,10 @@ LARGER_BLOCKS = ONE_BLOCK._replace(shared_bytes_per_block=30_000)
 #: And whose clusters hold none of these.
 SMALL_CLUSTERS = ONE_BLOCK._replace(shared_bytes_per_block=24_000)
 
+#: And whose clusters share panels of some kilobytes.
+SHARED_PANELS = ONE_BLOCK._replace(shared_bytes_per_multiprocessor=8192)
+SHARED_LARGER_PANELS = ONE_BLOCK._replace(shared_bytes_per_multiprocessor=16_384)
+
 #: GPUs for which no array is a small one.
 FEW_THREADS = SMALL_GPU._replace(threads_per_multiprocessor=0)
 OLD_AND_FEW_THREADS = OLD_GPU._replace(threads_per_multiprocessor=0)

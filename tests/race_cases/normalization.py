@@ -24,6 +24,8 @@ from race_cases.devices import (
     ONE_BLOCK,
     RING_OF_STRIPS_GPU,
     ROOMY_GPU,
+    SHARED_LARGER_PANELS,
+    SHARED_PANELS,
     SMALL_BLOCKS,
     SMALL_CLUSTERS,
     STRIPS_GPU,
@@ -564,6 +566,24 @@ LONG_PANELS = [
     scaled("groups in bands scaled by steps", (31, 96, 5), (1,), (96, 1), device=ONE_BLOCK),
 ]
 
+# Few, of lengths for which bands are best nevertheless.
+BANDS = [
+    normalization("channels in bands", (7, 520, 2), np.float16, (1,), device=ONE_BLOCK),
+    normalization("channels in bands in place", (2, 601, 3), np.float32, (1,), out="same", device=ONE_BLOCK),
+    normalization("many channels in bands", (2, 540, 7), np.float16, (1,), device=ONE_BLOCK),
+    normalization("channels in uneven bands", (3, 515, 5), np.float16, (1,), device=ONE_BLOCK),
+    normalization("channels in uneven bands in place", (3, 517, 3), np.float16, (1,), out="same", device=ONE_BLOCK),
+    scaled("channels in bands with their own scale", (2, 650, 3), (1,), (3,), device=ONE_BLOCK),
+]
+
+SHARED_BANDS = [
+    normalization("channels in shared bands", (2, 600, 3), np.float32, (1,), device=SHARED_PANELS),
+    normalization(
+        "channels in shared bands in place", (2, 1000, 3), np.float16, (1,), out="same", device=SHARED_PANELS
+    ),
+    normalization("channels in units of shared bands", (2, 1001, 2), np.float32, (1,), device=SHARED_LARGER_PANELS),
+]
+
 TILED_PANELS = [
     normalization("tiled panels", (1003, 3, 7), np.float32, (0, 2), device=ONE_BLOCK),
     normalization("tiled panels in place", (701, 5, 3), np.float16, (0, 2), out="same", device=ONE_BLOCK),
@@ -633,6 +653,8 @@ CALLS: list[Call] = [
     *SHARED_BUNDLES,
     *TILED_BUNDLES,
     *LONG_PANELS,
+    *BANDS,
+    *SHARED_BANDS,
     *TILED_PANELS,
     *TURNED,
     *HELD,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout
+from cudml.plan.normalization.bands import plan_bands
 from cudml.plan.normalization.bundle_tiles import plan_tiled_bundles, plan_tiled_bundles_of_any
 from cudml.plan.normalization.bundles import plan_bundles
 from cudml.plan.normalization.clustered_lines import plan_clustered_lines
@@ -42,7 +43,7 @@ _PLANS_OF_LINES = (
 )
 
 #: The same for groups that lie side by side.
-_PLANS_OF_COLUMNS = (plan_panels, plan_long_panels, plan_panel_tiles, plan_columns)
+_PLANS_OF_COLUMNS = (plan_bands, plan_panels, plan_long_panels, plan_panel_tiles, plan_columns)
 
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
