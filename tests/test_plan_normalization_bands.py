@@ -25,7 +25,9 @@ def plan_of(shape: tuple[int, ...], axes: tuple[int, ...] = (1,), dtype: str = "
         ((20_000, 1000, 3), (1,), "float32", "normalize_bands"),
         ((2000, 224, 224, 3), (1, 2), "float16", "normalize_shared_bands"),
         ((400_000, 32, 3), (1,), "float32", "normalize_bands"),
-        ((400_000, 31, 3), (1,), "float32", "normalize_panels"),  # a thread for each column is faster
+        ((400_000, 28, 3), (1,), "float32", "normalize_panels"),  # a thread for each column is faster
+        ((400_000, 63, 3), (1,), "float32", "normalize_panels"),  # of parts of chunks, too
+        ((400_000, 65, 3), (1,), "float32", "normalize_bands"),
         ((400_000, 65, 3), (1,), "float16", "normalize_bands"),
         ((400_000, 64, 3), (1,), "float16", "normalize_panels"),
         ((400_000, 16, 3), (1,), "float64", "normalize_bands"),

@@ -24,10 +24,11 @@ from cudml.plan.spec import Normalization
 #: (268435, 100, 5) float16s take 211 us by two bands and 218 by one, (223696, 100, 6) 205 and 193.
 _MOST_COLUMNS, _COLUMNS_OF_SINGLE_BANDS = 16, 6
 
-#: Steps of a column at least, by the bytes of an element. Threads for each column are faster with fewer: (699050, 32,
-#: 3) floats take 131 us so and 164, (1118481, 20, 3) 166 and 133, (621378, 72, 3) float16s 198 and 209, (894784, 50, 3)
-#: 319 and 245, (559240, 20, 3) float64s 131 and 133.
-_LEAST_STEPS = {2: 65, 4: 32, 8: 16}
+#: Steps of a column at least, by the bytes of an element, and of columns that have a part of a chunk. Threads for each
+#: column are faster with fewer: (699050, 32, 3) floats take 131 us so and 164, (1118481, 20, 3) 166 and 133, (621378,
+#: 72, 3) float16s 198 and 209, (894784, 50, 3) 319 and 245, (559240, 20, 3) float64s 131 and 133; (2711400, 33, 3)
+#: floats took 999 us so, and 600 otherwise in another run, (268435, 50, 5) 148 and 137.
+_LEAST_STEPS, _LEAST_STEPS_OF_PARTS = {2: 65, 4: 32, 8: 16}, 65
 
 #: And of rows that threads load as they lie, 16 columns or 64 bytes, and bytes of a row at the most: (6990, 600, 16)
 #: floats take 5 % longer so, (4194, 1000, 16) 12 % less time, (45964, 365, 8) float64s 137 us and 129 otherwise, (4194,
@@ -204,8 +205,9 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     row = inner * size
     if not (groups.are_floats and device.hardware_gates and 2 <= inner <= _MOST_COLUMNS and row <= _MOST_ROW_BYTES):
         return False
-    is_wide = inner >= _WIDE_COLUMNS or row >= _WIDE_BYTES
-    if groups.length < (_LEAST_STEPS_OF_WIDE_ROWS if is_wide else _LEAST_STEPS[size]):
+    is_wide, is_whole = inner >= _WIDE_COLUMNS or row >= _WIDE_BYTES, groups.length % groups.chunk == 0
+    least = _LEAST_STEPS[size] if is_whole else _LEAST_STEPS_OF_PARTS
+    if groups.length < (_LEAST_STEPS_OF_WIDE_ROWS if is_wide else least):
         return False
     nbytes = _bytes_of_multiprocessor(groups, device)
     if not groups.has("output"):
