@@ -18,8 +18,8 @@
 #include "ahead.cuh"
 #include "normalization_affine.cuh"
 #include "normalization_span_sums.cuh"
+#include "normalization_turns.cuh"
 #include "staged_runs.cuh"
-#include "turns.cuh"
 
 using Run = StagedRun<Input>;
 using Piece = PieceOf<16>;

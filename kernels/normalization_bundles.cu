@@ -5,7 +5,7 @@
 //     AT_FIRST        bundles that the GPU holds, at the most, if there are more and they are large; else 0
 #include "ahead.cuh"
 #include "normalization_bundles.cuh"
-#include "turns.cuh"
+#include "normalization_turns.cuh"
 
 __device__ Index first_group() { return static_cast<Index>(blockIdx.x) / CLUSTER * BUNDLE; }
 __device__ int rank_of_block() { return CLUSTER > 1 ? static_cast<int>(cluster_rank()) : 0; }

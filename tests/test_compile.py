@@ -177,6 +177,11 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         scale, moment = dense((steps, 1), dtype), dense((1 << 16, 1, columns), dtype)
         yield make_plan(Normalization((1,)), {"input": panels, "output": panels, "scale": scale}, device)
         yield make_plan(Moments((1,)), {"input": panels, "mean": moment, "variance": moment}, device)
+    for dtype, (steps, columns) in itertools.product(FLOATS, ((100, 5), (365, 4), (1000, 11), (30_000, 2))):
+        panels = dense((2**28 // (steps * columns), steps, columns), dtype)
+        scale, moment = dense((columns,), dtype), dense((panels.shape[0], 1, columns), dtype)
+        yield make_plan(Normalization((1,)), {"input": panels, "output": panels, "scale": scale}, device)
+        yield make_plan(Moments((1,)), {"input": panels, "mean": moment, "variance": moment}, device)
     rows = (((64, 20_000, 3), 3), ((64, 20_000, 4), 3), ((5000, 512, 4), 3), ((5000, 100, 4), 3), ((5000, 512, 4), 2))
     for dtype, (shape, count) in itertools.product([INTEGERS[0], *FLOATS], rows):
         channels = ArrayLayout((*shape[:-1], count), dense(shape, dtype).strides, dtype, 16)
