@@ -5,6 +5,11 @@
 
 #include "normalization.cuh"
 
+__device__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// Vectors, one after the other, after which elements lie at the same places of periods of so many elements again.
+__device__ constexpr int vectors_of(int period) { return period / common_divisor(period, CHUNK); }
+
 // An element's group, of those that a vector may have, and its number in the group.
 struct PlaceInGroup {
     int group;

@@ -13,7 +13,7 @@
 //     WHOLE_CHUNKS       1: columns have whole chunks
 //     ADDERS      threads that have a unit of a panel together, a span of each column each; a power of two
 //     UNITS       of a panel in a block, at the most, and ALL_UNITS of a panel; powers of two
-//     AT_FIRST    clusters that the GPU holds, at the most, if there are more; else 0
+//     AT_FIRST    clusters that the GPU holds at a time; 0 for blocks by themselves
 // Dynamic shared memory: the panels of a block.
 #include "ahead.cuh"
 #include "normalization_affine.cuh"
@@ -185,11 +185,8 @@ struct UnitSums {
 // ---------------------------------------------------------------------------------------------------------------------
 // Normalization: a team of threads has a panel at a time.
 
-__device__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
-
 constexpr int TEAMS = PANELS < WARPS ? PANELS : WARPS, TEAM = THREADS / TEAMS;
-constexpr int VECTORS = INNER / common_divisor(INNER, CHUNK);  // after which they begin at the same column again
-constexpr int AT_ONCE = TEAM / VECTORS * VECTORS;
+constexpr int VECTORS = vectors_of(INNER), AT_ONCE = TEAM / VECTORS * VECTORS;
 
 __device__ void normalize_panel(const Run& run, const Normalizer<Compute>* normalizers, const Arrays& arrays,
                                 const Geometry& g, const Parameters& p, const Share& share, int panel, char* output) {

@@ -92,11 +92,9 @@ sum_panel_tiles(const char* input, Word* control, Normalizer<Compute>* normalize
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// All vectors again; what was read last first. After VECTORS of them elements lie at the same places of panels again.
+// All vectors again; what was read last first.
 
-__device__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
-
-constexpr int VECTORS = PANEL / common_divisor(PANEL, CHUNK), AT_ONCE = THREADS / VECTORS * VECTORS;  // of a block
+constexpr int VECTORS = vectors_of(PANEL), AT_ONCE = THREADS / VECTORS * VECTORS;  // of a block
 
 // Of an element, counted from the begin of a panel.
 __device__ PlaceInGroup place_in_group(Index element) {

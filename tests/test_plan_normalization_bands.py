@@ -142,7 +142,7 @@ def test_halves_with_a_scale_have_fewer_threads():
     assert plan_of((500, 50_176, 3), scale=layout((1, 1, 3))).launches[0].block == 256
 
 
-def test_clusters_begin_in_turn_where_there_are_more_than_the_gpu_holds():
+def test_clusters_begin_in_turn():
     assert constants(plan_of((5000, 4096, 8)))["AT_FIRST"] == "176"
     assert constants(plan_of((400, 4096, 8)))["AT_FIRST"] == "176"
     assert constants(plan_of((5000, 4096, 6)))["AT_FIRST"] == "0"  # no clusters

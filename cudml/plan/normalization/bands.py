@@ -31,7 +31,7 @@ _MOST_COLUMNS, _COLUMNS_OF_SINGLE_BANDS = 16, 6
 _LEAST_STEPS, _LEAST_STEPS_OF_PARTS = {2: 65, 4: 32, 8: 16}, 65
 
 #: And of rows that threads load as they lie, 16 columns or 64 bytes, and bytes of a row at the most: (6990, 600, 16)
-#: floats take 5 % longer so, (4194, 1000, 16) 12 % less time, (45964, 365, 8) float64s 137 us and 129 otherwise, (4194,
+#: floats take 5 % longer so, (4194, 1000, 16) 12 % less time, (11491, 365, 8) float64s 137 us and 129 otherwise, (4194,
 #: 1000, 8) 136 and 155, (2097, 1000, 16) 16 % longer.
 _LEAST_STEPS_OF_WIDE_ROWS, _WIDE_COLUMNS, _WIDE_BYTES, _MOST_ROW_BYTES = 900, 16, 64, 96
 
@@ -41,7 +41,7 @@ _LEAST_BYTES = 1 << 18
 
 #: Or so many at the most of columns of such lengths, in rows of as many bytes, which few panels leave to few blocks
 #: otherwise: (32, 1000, 2) floats take 2.7 us so and 12.4, (65, 1000, 2) float16s 2.3 and 22, but (5, 365, 8) floats
-#: 3.5 and 2.4, (32, 2000, 2) 53 % longer, (2, 1000, 8) float64s 68 %.
+#: 3.5 and 2.4, (16, 2000, 2) 53 % longer, (4, 1000, 8) float64s 68 %.
 _MOST_OF_FEW, _STEPS_OF_FEW, _ROW_BYTES_OF_FEW = 1 << 14, range(513, 1025), 24
 
 #: Columns at the most, in one block, of which only moments are found, and steps but of halves: those of (447392, 100,
@@ -68,7 +68,8 @@ _MOST_BLOCKS, _MOST_OF_SHARE, _LEAST_OF_LARGE_PANELS = 8, 0.35, 1 << 20
 _THREADS, _MOST_THREADS = ((16 << 10, 64), (32 << 10, 128)), 256
 
 #: And of halves with arrays of scale or bias, whose threads take half as many registers again: by 256 threads two
-#: blocks of 50 KB fit a multiprocessor in place of four, and (891, 224, 224, 3) over 1, 2 takes 236 us in place of 158.
+#: blocks of 50 KB fit a multiprocessor in place of four, and (1783, 224, 224, 3) over 1, 2 took 460 us, twice as many
+#: by 128 threads 643.
 _THREADS_OF_SCALED_HALVES = ((16 << 10, 64), (64 << 10, 128))
 
 #: Bytes that stay free behind each 128 where columns are an even number: cudml/plan/panels.py.
@@ -189,10 +190,10 @@ def _fits(cut: _Cut, groups: Groups, device: DeviceProperties) -> bool:
 
 
 def _at_first(cut: _Cut, groups: Groups, device: DeviceProperties) -> int:
-    """Clusters that the GPU holds, at the most, if there are more; else none."""
+    """Clusters that the GPU holds at a time; no blocks by themselves."""
     nbytes = cut.staged_bytes(groups) + cut.static_bytes(groups) + RESERVED_BYTES
     held = device.shared_bytes_per_multiprocessor // nbytes * device.multiprocessors // cut.blocks
-    return held if cut.blocks > 1 and groups.count // groups.kept.sizes[-1] > held else 0
+    return held if cut.blocks > 1 else 0
 
 
 def _bytes_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
@@ -203,7 +204,7 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     """Whether these are long columns of narrow rows of floats, and many or few of such a length."""
     size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
     row = inner * size
-    if not (groups.are_floats and device.hardware_gates and 2 <= inner <= _MOST_COLUMNS and row <= _MOST_ROW_BYTES):
+    if not (groups.are_floats and device.hardware_gates and inner <= _MOST_COLUMNS and row <= _MOST_ROW_BYTES):
         return False
     is_wide, is_whole = inner >= _WIDE_COLUMNS or row >= _WIDE_BYTES, groups.length % groups.chunk == 0
     least = _LEAST_STEPS[size] if is_whole else _LEAST_STEPS_OF_PARTS
