@@ -165,10 +165,11 @@ __device__ void store_chunk(const Arrays& group, const Geometry& g, Index number
 // Halves that a lane stores itself are widened anew, as it would hold them widened since they were summed, in twice the
 // registers: (13107, 5120) take an H100 91 us so, and 98 otherwise. But (200000, 513), which warps store in runs, take
 // 311 us so, and 305 otherwise.
+template <bool ANEW = !STORED_IN_RUNS>
 __device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer, const Operands<CHUNK>& operands,
                              const Parameters& p) {
     Compute y[CHUNK];
-    unpack<!STORED_IN_RUNS>(chunk, y);
+    unpack<ANEW>(chunk, y);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) y[j] = normalizer.apply(y[j]);
     operands.finish(y, p);

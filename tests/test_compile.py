@@ -182,6 +182,11 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         scale, moment = dense((columns,), dtype), dense((panels.shape[0], 1, columns), dtype)
         yield make_plan(Normalization((1,)), {"input": panels, "output": panels, "scale": scale}, device)
         yield make_plan(Moments((1,)), {"input": panels, "mean": moment, "variance": moment}, device)
+    for dtype, length in itertools.product(FLOATS, (33, 34, 36, 100, 301)):
+        lines = dense((2**28 // length, length), dtype)
+        row, moment = dense((length,), dtype), dense((lines.shape[0], 1), dtype)
+        yield make_plan(Normalization((1,)), {"input": lines, "output": lines, "scale": row, "bias": row}, device)
+        yield make_plan(Moments((1,)), {"input": lines, "mean": moment, "variance": moment}, device)
     rows = (((64, 20_000, 3), 3), ((64, 20_000, 4), 3), ((5000, 512, 4), 3), ((5000, 100, 4), 3), ((5000, 512, 4), 2))
     for dtype, (shape, count) in itertools.product([INTEGERS[0], *FLOATS], rows):
         channels = ArrayLayout((*shape[:-1], count), dense(shape, dtype).strides, dtype, 16)

@@ -169,6 +169,33 @@ def test_panels_in_bands_have_the_bits_of_padded_rows(xp, shape, dtype, shared):
         assert_same_bits(xp.to_numpy(ours), xp.to_numpy(others))
 
 
+#: Groups that lie end to end: few in spans of four chunks, and many, of which a span has a whole group or a part of it;
+#: all groups of the last block or some; and groups that begin at every place of a piece, at words, and at pieces.
+STAGED_LINES = [(70, 33), (128, 17), (97, 36), (64, 40), (1009, 33), (300, 131), (90, 451), (51, 1001), (1200, 11)]
+
+
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("scaled", ["elements", "groups", "not at all"])
+@pytest.mark.parametrize("shape", STAGED_LINES, ids=str)
+def test_groups_end_to_end_have_the_bits_of_padded_rows(xp, shape, scaled, dtype, pattern):
+    rng = np.random.default_rng(76)
+    x = random(rng, shape, np.dtype(dtype))
+    lengths = {"elements": (1, shape[1]), "groups": (shape[0], 1)}
+    scale = random(rng, lengths[scaled], np.dtype(dtype)) if scaled in lengths else None
+    bias = random(rng, (1, shape[1]), np.float32) if scaled == "elements" else None
+    out = Poisoned(xp, shape, np.dtype(dtype), "contiguous")
+    with xp.planned_for(multiprocessors=1):  # for which they are many
+        check(xp, x, (1,), scale, bias)
+        check_moments(xp, x, 1)
+        mean_variance_normalization(place(xp, x, pattern), on(xp, scale), on(xp, bias), axes=1, out=out.array)
+        padded = mean_variance_normalization(place(xp, x, "padded lines"), on(xp, scale), on(xp, bias), axes=1)
+        moments, of_padded = (mean_var(place(xp, x, how), 1) for how in (pattern, "padded lines"))
+    assert_same_bits(out.read(), xp.to_numpy(padded))
+    for ours, others in zip(moments, of_padded, strict=True):
+        assert_same_bits(xp.to_numpy(ours), xp.to_numpy(others))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("shape", SHORT_PANELS, ids=str)
 def test_moments_of_panels(xp, shape, dtype):

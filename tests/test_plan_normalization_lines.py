@@ -66,7 +66,7 @@ def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tile
     [
         ((131_072, 438), "float32", ("normalize_lines", "4", "24")),  # 80 registers, and one warp
         ((131_072, 340), "float32", ("normalize_lines", "3", "32")),
-        ((131_072, 200), "float32", ("normalize_short_lines", "4", "12")),
+        ((131_072, 224), "float32", ("normalize_short_lines", "4", "12")),
         ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
         ((32_768, 10_032), "float32", ("normalize_lines", "8", "3")),
         ((52, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
@@ -128,7 +128,7 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
         ("int16", (8191, 8193), 5, 8),  # computed in double
         ("int16", (13_107, 5120), 3, 8),
         ("int32", (4681, 7168), 14, 4),
-        ("float32", (100_764, 333), 1, 3),
+        ("float32", (20_764, 333), 1, 3),
         ("float32", (2048, 320), 1, 4),  # few: a short group
         ("float32", (4681, 7168), 7, 8),
         ("float32", (65_536, 4096), 8, 4),
@@ -221,7 +221,7 @@ OWN, PLAIN, SUMMED = "scale and bias of each element", "none", "moments"
 @pytest.mark.parametrize(
     ("dtype", "shape", "what", "rows"),  # 0: several groups for each warp, or several warps for each group
     [
-        ("float16", (50_000, 513), OWN, 3),
+        ("float16", (5000, 513), OWN, 3),
         ("float16", (50_000, 3001), OWN, 12),
         ("float16", (50_000, 3073), OWN, 0),
         ("float16", (50_000, 2560), PLAIN, 0),  # aligned
@@ -243,7 +243,7 @@ OWN, PLAIN, SUMMED = "scale and bias of each element", "none", "moments"
         ("float32", (50_000, 769), OWN, 0),
         ("float32", (50_000, 769), PLAIN, 7),
         ("float32", (50_000, 301), SUMMED, 0),
-        ("float32", (50_000, 513), SUMMED, 5),
+        ("float32", (5000, 513), SUMMED, 5),
         ("float64", (50_000, 513), OWN, 9),
         ("float64", (50_000, 513), SUMMED, 0),
         ("int16", (50_000, 1193), OWN, 0),  # computed in double
@@ -268,7 +268,7 @@ def test_groups_of_a_few_rows_have_a_warp_that_holds_what_there_is(dtype, shape,
         ((50_000, 1280), 1280, "float16", 5),  # aligned
         ((50_000, 1280), 1281, "float16", 4),  # the last word has an element that is not the group's
         ((50_000, 1280), 1282, "float16", 5),
-        ((50_000, 513), 513, "float32", 4),
+        ((50_000, 513), 515, "float32", 4),
         ((50_000, 512), 513, "float32", 4),
     ],
 )
@@ -453,10 +453,10 @@ def test_few_tiles_have_few_warps(shape, dtype, warps):
 @pytest.mark.parametrize(
     ("shape", "dtype", "registers"),
     [
-        ((524_288, 69), "float16", 64),
+        ((5_000, 69), "float16", 64),
         ((524_288, 64), "float16", 64),
         ((136_920, 440), "float16", 48),  # aligned, two rows
-        ((1_000_000, 33), "float32", 48),
+        ((3_000, 33), "float32", 48),
         ((2000, 3001), "float16", 56),
         ((500, 14_001), "float16", 48),  # by 14 warps
         ((2000, 3002), "float16", 48),  # from words on

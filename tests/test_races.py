@@ -25,6 +25,7 @@ from race_cases.normalization import (
     LONG_PANELS,
     SHARED_BANDS,
     SHARED_BUNDLES,
+    STAGED_LINES,
     TILED_BUNDLES,
     TILED_PANELS,
 )
@@ -179,6 +180,7 @@ def test_cases_share_strips_in_every_way(plans: list[Plan]):
         (LONG_PANELS, "normalize_long_panels"),
         (BANDS, "normalize_bands"),
         (SHARED_BANDS, "normalize_shared_bands"),
+        (STAGED_LINES, "normalize_staged_lines"),
     ],
 )
 def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):
@@ -188,6 +190,13 @@ def test_cases_launch_what_they_are_for(cases: list[Call], kernel: str):
         case.results_of(device)
         kernels[case.name] = {plan.launches[0].kernel for plan in device.plans[:1]}
     assert kernels == {case.name: {kernel} for case in cases}
+
+
+def test_cases_move_staged_lines_in_steps_of_every_kind(plans: list[Plan]):
+    constants = [dict(plan.constants) for plan in plans if plan.source == "normalization_staged_lines.cu"]
+    assert {(constant["INPUT_STEP"], constant["OUTPUT_STEP"]) for constant in constants} >= {("2", "2"), ("4", "4")}
+    assert {constant["INPUT_STEP"] == constant["OUTPUT_STEP"] for constant in constants} == {False, True}
+    assert {constant["THREADS"] == constant["LINES"] for constant in constants} == {False, True}
 
 
 def test_cases_load_long_runs_by_one_crew_and_by_two(plans: list[Plan]):

@@ -584,6 +584,28 @@ SHARED_BANDS = [
     normalization("channels in units of shared bands", (2, 1001, 2), np.float32, (1,), device=SHARED_LARGER_PANELS),
 ]
 
+STAGED_LINES = [
+    normalization("staged lines", (67, 33), np.float16, (1,), device=ONE_BLOCK),
+    normalization("staged lines in place", (41, 105), np.float32, (1,), out="same", device=ONE_BLOCK),
+    normalization("staged lines of a span", (500, 33), np.float32, (1,), device=ONE_BLOCK),
+    normalization("staged doubles", (131, 21), np.float64, (1,), device=ONE_BLOCK),
+    normalization(
+        "staged lines behind an element", (700, 50), np.float16, (1,), "offset by an element", "contiguous", ONE_BLOCK
+    ),
+    normalization(
+        "staged halves become floats",
+        (110, 41),
+        np.float16,
+        (1,),
+        out="contiguous",
+        device=ONE_BLOCK,
+        out_dtype=np.float32,
+    ),
+    scaled("staged lines with their own scale", (220, 37), (1,), (37,), device=ONE_BLOCK),
+    scaled("staged images scaled by channels", (53, 4, 5, 5), (2, 3), (4, 1, 1), device=ONE_BLOCK),
+    moments("moments of staged lines", (67, 33), np.float16, 1, device=ONE_BLOCK),
+]
+
 TILED_PANELS = [
     normalization("tiled panels", (1003, 3, 7), np.float32, (0, 2), device=ONE_BLOCK),
     normalization("tiled panels in place", (701, 5, 3), np.float16, (0, 2), out="same", device=ONE_BLOCK),
@@ -655,6 +677,7 @@ CALLS: list[Call] = [
     *LONG_PANELS,
     *BANDS,
     *SHARED_BANDS,
+    *STAGED_LINES,
     *TILED_PANELS,
     *TURNED,
     *HELD,

@@ -298,7 +298,7 @@ COLUMNS = [
     scan("columns of three, backwards", (3, 5001, 3), np.int32, axis=1, reverse=True),
     scan("columns of many units", (9000, 8), np.float32, axis=0),
     scan("columns in place", (1200, 64), np.float32, axis=0, out_pattern="same"),
-    scan("columns of groups", (140_000, 2), np.complex128, axis=0),
+    scan("columns of groups", (197_000, 2), np.complex128, axis=0),
     scan("columns of many blocks", (6000, 16), np.float64, axis=0, device=SIX_BLOCKS),
     scan("columns of small digits", (9000, 20), np.int32, axis=0),
     scan("columns of wide digits", (8500, 64), np.float32, axis=0),

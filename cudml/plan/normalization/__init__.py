@@ -19,6 +19,7 @@ from cudml.plan.normalization.own_lines import plan_own_lines, plan_own_lines_of
 from cudml.plan.normalization.panel_tiles import plan_panel_tiles, plan_panel_tiles_of_short_pieces
 from cudml.plan.normalization.panels import plan_panels
 from cudml.plan.normalization.short_lines import plan_short_lines
+from cudml.plan.normalization.staged_lines import plan_staged_lines
 from cudml.plan.normalization.stream import plan_stream
 from cudml.plan.normalization.strips import plan_turned_strips
 from cudml.plan.normalization.tiled_lines import plan_tiled_lines
@@ -28,6 +29,7 @@ from cudml.plan.spec import Moments, Normalization
 
 #: The first that there is is taken; else tiles of lines.
 _PLANS_OF_LINES = (
+    plan_staged_lines,
     plan_half_moments,
     plan_own_lines,
     plan_short_lines,

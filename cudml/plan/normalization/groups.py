@@ -231,6 +231,15 @@ class Groups:
         """Whether each group begins where the one before ends."""
         return len(self.kept.sizes) == 1 and self.kept.strides[name][-1] == self.length * self.reduced.strides[name][-1]
 
+    def are_end_to_end(self, name: str) -> bool:
+        """The same along several kept axes too, where each group is a run."""
+        step = self.length * self.reduced.strides[name][-1]
+        for size, stride in zip(reversed(self.kept.sizes), reversed(self.kept.strides[name]), strict=True):
+            if stride != step:
+                return False
+            step *= size
+        return True
+
     def packed(self, name: str) -> bool:
         """Whether every whole chunk lies dense and aligned, so that one access moves it."""
         layout = self.arrays.get(name)

@@ -1,0 +1,218 @@
+"""The plan of moments and normalizations of groups that lie end to end: kernels/normalization_staged_lines.cu.
+
+On an H200 (2033601, 33) float16s over axis 1 take 69 us in place of 195 by kernels/normalization_short_lines.cu, (5350,
+64, 196) with a scale and a bias of each channel 68 in place of 105, (838860, 80) 67 in place of 91, (127341, 527) 68 in
+place of 113 by normalization_lines.cu, (1016800, 33) floats 66 in place of 95, (246723, 136) 67 in place of 82; a copy
+takes 67 to 69. Moments of (2033601, 33) float16s take 38 us in place of 110, of (838860, 80) 36 in place of 59.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.line_shares import input_ahead
+from cudml.plan.normalization.steps import array_arguments, parameters
+from cudml.plan.plan import Launch, Plan, constants_of
+from cudml.plan.spec import Normalization
+
+#: Chunks of a group at least, of halves and of others: (9586980, 7) float16s take 120 us so and 115 otherwise,
+#: (7456540, 9) 106 and 178, (6710886, 5) floats 83 and 80, (3728270, 9) 66 and 86.
+_LEAST_CHUNKS_OF_HALVES, _LEAST_CHUNKS = 2, 3
+
+#: Bytes of a group at the most, of halves and of others, and of others with arrays of scale or bias down a group:
+#: (74152, 905) float16s take 75 us so and 84 otherwise, (65472, 1025) 76 and 90, (51583, 1301) 83 and 85, (55831, 601)
+#: floats 68 and 71, (41891, 801) 70 and 69, with arrays (83677, 401) 70 and 76, (66977, 501) 74 and 73.
+_MOST_BYTES_OF_HALVES, _MOST_BYTES, _MOST_BYTES_OF_SCALED = 2100, 2448, 1700
+
+#: Groups of whole aligned chunks are parts of rows, a power of two of chunks, to other kernels. These are slower where
+#: that part of the group's bytes is no more than so many, of halves, moments and small parts, and of others; but with
+#: arrays down a group where part and bytes are no more than that. (111848, 600) float16s take 68 us so and 76
+#: otherwise, (599186, 112), 7/8 of a row, 67 and 72, with arrays (838860, 80) 69 and 98, (1756210, 56) 114 and 106,
+#: (462427, 200) 138 and 110; (127100, 264) floats, 66/128 of a row, 67 and 82, (707842, 112) 157 and 148.
+_MOST_PART, _SMALL_PART, _MOST_OF_PART, _MOST_OF_LARGE_PART = 0.9, 0.6, 720, 360
+_MOST_PART_OF_SCALED, _MOST_OF_SCALED = 0.75, 640
+
+#: Threads that load from a bank of shared memory at a time, at the most, by the size of an element; and bytes of the
+#: input for each multiprocessor at least where there are so many: (233016, 288) float16s, of which 4 meet, take 69 us
+#: so and 95 otherwise, (123333, 48) floats 21 and 15, (163362, 88) float64s 61 and 57.
+_MOST_MEETING, _LEAST_OF_MEETING, _BANKS_BYTES = {2: 4, 4: 4, 8: 2}, 1 << 19, 128
+
+#: Such bytes at least of halves that begin anywhere and of moments, and of others; twice as many with arrays: (15887,
+#: 33) float16s take 2.6 us so and 3.3 otherwise, (7422, 62) 2.6 and 2.2, (8312, 41) floats 2.8 and 2.4, (31775, 33) 3.5
+#: and 4.5; with arrays (52432, 35) float16s 5.6 and 8.0, (8807, 52) 3.1 and 2.5, (29781, 11) floats 2.7 and 2.4.
+_LEAST_BYTES, _LEAST_OF_OTHERS, _TIMES_OF_SCALED = 1 << 13, 1 << 15, 2
+
+#: And groups, and with arrays those of halves and of others: (6297, 333) float16s take 5.2 us so and 6.3 otherwise,
+#: (3489, 601) 5.8 and 4.8, (7710, 136) floats 3.8 and 4.1, (4660, 225) 4.4 and 3.6; with arrays (10342, 357) float16s
+#: 6.8 and 10.9, (9080, 660) 12.6 and 10.7, (18641, 225) floats 12.0 and 10.8, (25191, 333) 26.8 and 23.2.
+_LEAST_GROUPS, _LEAST_SCALED_HALVES, _LEAST_SCALED_GROUPS = 40, 70, 200
+
+#: And bytes at least of groups of more bytes than that: (16760, 1001) float16s take 27.3 us so and 25.2 otherwise,
+#: (13957, 601) floats 26.0 and 23.5.
+_LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
+
+#: Bytes for each multiprocessor below which blocks are small and spans short, as then a call takes as long as they do,
+#: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 4.1 of 8.
+_FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
+
+#: Chunks of a span. Groups of up to 8 are one, and with more registers those of up to 13, or 11 with arrays down a
+#: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71. Long groups have such long
+#: ones too, but with arrays: (74152, 905) take 75 us so and 78 otherwise, with arrays 107 and 91.
+_SPAN, _LONGEST_SPAN, _LEAST_BYTES_OF_LONGEST = 8, 16, 1600
+_MOST_OF_ONE, _MOST_OF_ONE_SCALED = 13, 11
+
+#: Groups of a block that are a span each, and the longest span; of several spans; and of several of more bytes than
+#: that: (201528, 333) float16s take 68 us by 32 and 73 by 16, (127341, 527) 74 and 68.
+_LINES_OF_SPAN, _LINES_OF_LONGEST, _LINES, _LEAST_LINES, _WIDE_BYTES = 128, 64, 32, 16, 900
+
+#: Threads of a multiprocessor by the chunks of a span, which leaves registers for it.
+_THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}
+
+
+class _Cut(NamedTuple):
+    """How the work is shared out: kernels/normalization_staged_lines.cu."""
+
+    span: int
+    spans: int
+    """Of a group."""
+    lines: int
+
+    @classmethod
+    def of(cls, groups: Groups, device: DeviceProperties) -> _Cut:
+        chunks, nbytes = _chunks(groups), _bytes_of_group(groups)
+        are_few = _bytes_of_multiprocessor(groups, device) < _FEW_BYTES
+        is_scaled = groups.has_operands_down
+        most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
+        is_long = nbytes > _LEAST_BYTES_OF_LONGEST and not is_scaled
+        is_longest = not are_few and (_SPAN < chunks <= most_of_one or is_long)
+        span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), _SPAN_OF_FEW if are_few else _SPAN)
+        spans = math.ceil(chunks / span)
+        if are_few:
+            lines = min(max(power_of_two_within(_BLOCK_BYTES_OF_FEW // nbytes or 1), _LEAST_LINES), _LINES_OF_SPAN)
+        elif spans == 1:
+            lines = _LINES_OF_LONGEST if is_longest else _LINES_OF_SPAN
+        else:
+            lines = _LINES if nbytes <= _WIDE_BYTES else _LEAST_LINES
+        return cls(span, spans, lines)
+
+    @property
+    def threads(self) -> int:
+        return self.spans * self.lines
+
+    @property
+    def threads_of_warps(self) -> int:
+        """And those that do not exist of the last warp, which have registers, too."""
+        return math.ceil(self.threads / LANES) * LANES
+
+
+def plan_staged_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """The launch of blocks that have some groups each; None where groups lie otherwise, or are faster else."""
+    if not (_are_able(groups, device) and _are_faster(groups, device)):
+        return None
+    cut = _Cut.of(groups, device)
+    shared_bytes = cut.lines * groups.length * groups.widest + VECTOR_BYTES
+    own: dict[str, str | int | bool] = {
+        "LENGTH": groups.length,
+        "LINES": cut.lines,
+        "SPAN": cut.span,
+        "THREADS": cut.threads,
+        "RESIDENT": _THREADS[cut.span] // cut.threads_of_warps or 1,
+        "PADDED": 0,
+        "HAS_OUTPUT": groups.has("output"),
+        "EVICTION": groups.eviction,
+        "GRAIN": groups.grain,
+        "ENDS": 2,
+    }
+    for name in ("input", "output"):
+        own |= {f"{name.upper()}_STEP": _step(groups, name, cut.span), f"{name.upper()}_GRAIN": 1}
+    for name in ("input", "output", "scale", "bias"):
+        own[f"{name.upper()}_PACKED"] = groups.packed(name)
+    own |= {"OUTPUT_IN_RUNS": False, "STORED_ROWS": 1}
+    arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), input_ahead(groups, device))
+    blocks = math.ceil(groups.count / cut.lines)
+    launch = Launch("normalize_staged_lines", blocks, cut.threads, arguments, shared_bytes, early=True)
+    return Plan("normalization_staged_lines.cu", constants_of(**{**groups.constants(spec), **own}), (launch,))
+
+
+def _names(groups: Groups) -> list[str]:
+    """Of the input and, where there is one, the output."""
+    return [name for name in ("input", "output") if groups.has(name)]
+
+
+def _chunks(groups: Groups) -> int:
+    """Of a group."""
+    return math.ceil(groups.length / groups.chunk)
+
+
+def _bytes_of_group(groups: Groups) -> int:
+    """Of the wider of the input and the output."""
+    return groups.length * groups.widest
+
+
+def _bytes_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
+    return groups.source.size * groups.source.dtype.itemsize / device.multiprocessors
+
+
+def _step(groups: Groups, name: str, span: int) -> int:
+    """The bytes, a power of two and a vector's at the most, of which every span begins at a multiple."""
+    layout = groups.arrays.get(name)
+    if not isinstance(layout, ArrayLayout):
+        return 4  # an element of what kernels are told that they would store
+    size = layout.dtype.itemsize
+    return math.gcd(VECTOR_BYTES, layout.alignment, groups.length * size, span * groups.chunk * size)
+
+
+def _are_able(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether these are floats in groups that are runs, each of which begins where the one before ends."""
+    return (
+        groups.are_floats
+        and device.hardware_gates
+        and all(layout.element_aligned and layout.dtype.itemsize > 1 for layout in groups.stored)
+        and all(groups.is_one_run(name) and groups.are_end_to_end(name) for name in _names(groups))
+    )
+
+
+def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether groups are of a size, and so many, that others are slower."""
+    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, _bytes_of_group(groups)
+    of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
+    if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
+        return False
+    if _chunks(groups) < (_LEAST_CHUNKS_OF_HALVES if is_half else _LEAST_CHUNKS):
+        return False
+    is_packed = all(map(groups.packed, _names(groups)))
+    if is_packed and not _are_slow_parts(groups):
+        return False
+    of_multiprocessor, meeting = _bytes_of_multiprocessor(groups, device), _meeting(groups)
+    most_meeting = _MOST_MEETING[groups.source.dtype.itemsize]
+    if meeting > most_meeting or (meeting == max(_MOST_MEETING.values()) and of_multiprocessor < _LEAST_OF_MEETING):
+        return False
+    scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
+    least = _LEAST_BYTES if (is_half and not is_packed) or not groups.has("output") else _LEAST_OF_OTHERS
+    return of_multiprocessor >= max(
+        least * (_TIMES_OF_SCALED if is_scaled else 1),
+        nbytes * (scaled_groups if is_scaled else _LEAST_GROUPS),
+        _LEAST_BYTES_OF_LONG if nbytes > _LONG_BYTES else 0,
+    )
+
+
+def _are_slow_parts(groups: Groups) -> bool:
+    """Whether groups of whole aligned chunks leave so much of others' rows unused that these are slower."""
+    chunks, nbytes = _chunks(groups), _bytes_of_group(groups)
+    part = chunks / power_of_two(chunks)
+    if groups.widest > groups.source.dtype.itemsize:
+        return False  # (302952, 160) float16s to floats: 101 us, and 74 otherwise
+    if groups.has_operands_down:
+        return part <= _MOST_PART_OF_SCALED and nbytes <= _MOST_OF_SCALED
+    are_slower = groups.source.dtype.itemsize == 2 or not groups.has("output") or part <= _SMALL_PART
+    return part <= _MOST_PART and part * nbytes <= (_MOST_OF_PART if are_slower else _MOST_OF_LARGE_PART)
+
+
+def _meeting(groups: Groups) -> int:
+    """Threads that load from the same bank at a time, those of neighbouring groups, a word or more each."""
+    word = max(4, _step(groups, "input", _SPAN))
+    return math.gcd(_BANKS_BYTES, groups.length * groups.source.dtype.itemsize) // word or 1

@@ -1,0 +1,182 @@
+"""Plans of normalization, without a GPU: groups that lie end to end and go through shared memory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from plans import constants, kernels, layout
+
+from cudml.plan import make_plan
+from cudml.plan.device import H200
+from cudml.plan.layout import ArrayLayout
+from cudml.plan.plan import Plan
+from cudml.plan.spec import Moments, Normalization
+
+STAGED = "normalize_staged_lines"
+
+
+def plan_of(shape: tuple[int, ...], dtype: str = "float32", axes: tuple[int, ...] = (1,), **operands) -> Plan:
+    array = layout(shape, dtype)
+    return make_plan(Normalization(axes), {"input": array, "output": array, **operands})
+
+
+def moments_of(shape: tuple[int, ...], dtype: str = "float32") -> Plan:
+    moments = layout((shape[0], 1), dtype)
+    return make_plan(Moments((1,)), {"input": layout(shape, dtype), "mean": moments, "variance": moments})
+
+
+@pytest.mark.parametrize(
+    ("length", "dtype", "is_staged"),
+    [
+        (8, "float16", False),
+        (9, "float16", True),
+        (16, "float16", False),
+        (33, "bfloat16", True),
+        (64, "float16", False),  # a row of whole chunks
+        (80, "float16", True),  # a part of one
+        (192, "float16", False),  # whose chunks lie in the same banks
+        (288, "float16", True),
+        (600, "float16", True),
+        (720, "float16", False),
+        (721, "float16", True),
+        (1049, "float16", True),
+        (1051, "float16", False),
+        (5, "float32", False),
+        (8, "float32", False),
+        (9, "float32", True),
+        (392, "float32", False),
+        (393, "float32", True),
+        (611, "float32", True),
+        (613, "float32", False),
+        (3, "float64", False),
+        (5, "float64", True),
+        (305, "float64", True),
+        (307, "float64", False),
+    ],
+)
+def test_groups_that_lie_end_to_end_are_staged(length, dtype, is_staged):
+    shape = ((1 << 28) // (length * np.dtype("float16" if dtype == "bfloat16" else dtype).itemsize), length)
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    assert (kernels(plan_of(shape, dtype))[0] == STAGED) == is_staged
+    assert (kernels(moments_of(shape, dtype))[0] == STAGED) == is_staged
+
+
+@pytest.mark.parametrize(
+    ("groups", "length", "dtype", "scaled", "is_staged"),
+    [
+        (16_383, 33, "float16", False, False),  # 8 KB for each multiprocessor
+        (16_384, 33, "float16", False, True),
+        (54_067, 40, "float16", False, False),  # 32 KB, as chunks are whole and aligned
+        (54_068, 40, "float16", False, True),
+        (32_767, 33, "float32", False, False),
+        (32_768, 33, "float32", False, True),
+        (65_535, 33, "float32", True, False),
+        (65_536, 33, "float32", True, True),
+        (32_767, 33, "float16", True, False),
+        (32_768, 33, "float16", True, True),
+        (5279, 333, "float16", False, False),
+        (5280, 333, "float16", False, True),  # 40 groups for each
+        (9239, 333, "float16", True, False),
+        (9240, 333, "float16", True, True),  # 70
+        (26_399, 333, "float32", True, False),
+        (26_400, 333, "float32", True, True),  # 200
+        (38_000, 901, "float16", False, False),
+        (38_500, 901, "float16", False, True),
+        (100_000, 425, "float32", True, True),
+        (100_000, 426, "float32", True, False),
+    ],
+)
+def test_groups_are_staged_if_they_are_many(groups, length, dtype, scaled, is_staged):
+    operands = {"scale": layout((1, length), dtype)} if scaled else {}
+    assert (kernels(plan_of((groups, length), dtype, **operands))[0] == STAGED) == is_staged
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dtype", "output", "is_staged"),
+    [
+        ((1 << 20, 33), (33, 1), "float32", "float64", True),
+        ((1 << 20, 33), (33, 1), "int32", "float64", False),
+        ((1 << 20, 33), (34, 1), "float32", "float32", False),
+        ((1 << 20, 33), (1, 1 << 20), "float32", "float32", False),
+        ((1 << 20, 33), (-33, 1), "float32", "float32", False),
+        ((1 << 20, 33), (33, -1), "float32", "float32", False),
+        ((1 << 20, 33), (33, 1), "float16", "int8", False),
+    ],
+)
+def test_groups_that_lie_otherwise_are_not_staged(shape, strides, dtype, output, is_staged):
+    arrays = {"input": layout(shape, dtype, strides), "output": layout(shape, output)}
+    assert (STAGED in kernels(make_plan(Normalization((1,)), arrays))) == is_staged
+
+
+def test_groups_along_several_axes_are_staged_with_the_scale_of_each():
+    scale = ArrayLayout((1, 64, 1, 1), (0, 2, 0, 0), np.dtype(np.float16), 16)
+    plan = plan_of((4096, 64, 7, 7), "float16", (2, 3), scale=scale)
+    assert kernels(plan) == [STAGED]
+    assert constants(plan)["KEPT_RANK"] == "2"
+
+
+def test_older_gpus_have_other_kernels():
+    array, old = layout((1 << 20, 33)), H200._replace(compute_capability=(7, 5))
+    assert kernels(make_plan(Normalization((1,)), {"input": array, "output": array}, old)) == ["normalize_short_lines"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "scaled", "span", "lines", "threads", "resident"),
+    [
+        ((1 << 24, 9), "float16", False, 2, 128, 128, 12),
+        ((1 << 24, 25), "float16", False, 4, 128, 128, 10),
+        ((1 << 22, 33), "float16", False, 8, 128, 128, 8),
+        ((1 << 22, 65), "float16", False, 16, 64, 64, 10),  # one span
+        ((1 << 22, 104), "float16", False, 16, 64, 64, 10),
+        ((1 << 22, 105), "float16", False, 8, 32, 64, 16),
+        ((1 << 22, 89), "float16", True, 8, 32, 64, 16),
+        ((1 << 20, 333), "float16", True, 8, 32, 192, 5),
+        ((1 << 18, 451), "float16", False, 8, 16, 128, 8),  # more than 900 bytes
+        ((1 << 18, 801), "float16", False, 16, 16, 112, 5),
+        ((1 << 18, 801), "float16", True, 8, 16, 208, 4),
+        ((1 << 22, 17), "float32", False, 8, 128, 128, 8),
+        ((1 << 18, 601), "float32", False, 16, 16, 160, 4),
+        ((1 << 16, 33), "float16", False, 4, 32, 64, 20),  # few
+        ((1 << 16, 9), "float32", False, 4, 64, 64, 20),
+        ((1 << 14, 225), "float16", False, 4, 16, 128, 10),
+    ],
+)
+def test_spans_are_as_many_as_registers_hold(shape, dtype, scaled, span, lines, threads, resident):
+    plan = plan_of(shape, dtype, **({"scale": layout((1, shape[1]), dtype)} if scaled else {}))
+    found, [launch] = constants(plan), plan.launches
+    assert [int(found[name]) for name in ("SPAN", "LINES", "THREADS", "RESIDENT")] == [span, lines, threads, resident]
+    assert (launch.grid, launch.block) == (math.ceil(shape[0] / lines), threads)
+    assert launch.shared_bytes == lines * shape[1] * np.dtype(dtype).itemsize + 16
+
+
+@pytest.mark.parametrize(
+    ("length", "alignment", "dtype", "output", "steps"),
+    [
+        (33, 16, "float16", "float16", (2, 2)),
+        (34, 16, "float16", "float16", (4, 4)),
+        (36, 16, "float16", "float16", (8, 8)),
+        (40, 16, "float16", "float16", (16, 16)),
+        (40, 2, "float16", "float16", (2, 16)),
+        (33, 16, "float32", "float32", (4, 4)),
+        (20, 16, "float64", "float16", (16, 8)),
+        (10, 8, "float64", "float16", (8, 4)),
+        (26, 16, "float32", "float64", (8, 16)),
+        (6, 16, "float64", "float16", (16, 4)),  # a span has 8 elements
+    ],
+)
+def test_spans_begin_at_multiples(length, alignment, dtype, output, steps):
+    shape = ((1 << 26) // length, length)
+    arrays = {"input": layout(shape, dtype, alignment=alignment), "output": layout(shape, output)}
+    found = constants(make_plan(Normalization((1,)), arrays))
+    assert (int(found["INPUT_STEP"]), int(found["OUTPUT_STEP"])) == steps
+
+
+def test_threads_that_would_meet_in_a_bank_load_otherwise():
+    shape = (1 << 20, 96)
+    arrays = {"input": layout(shape, "float16", alignment=16), "output": layout(shape, "float16")}
+    assert kernels(make_plan(Normalization((1,)), arrays)) == [STAGED]  # 4 meet
+    arrays["input"] = layout(shape, "float16", alignment=2)
+    assert kernels(make_plan(Normalization((1,)), arrays)) == ["normalize_short_lines"]  # 16 meet
