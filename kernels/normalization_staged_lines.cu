@@ -6,20 +6,19 @@
 // the same branches, and the same elements of scale and bias; and as groups are an odd number of words apart, or of
 // halves, these lie in different banks.
 //
-// Constants that the plan sets, beside those of normalization_span_sums.cuh, normalization_chunks.cuh and
-// staged_runs.cuh:
+// Constants that the plan sets, beside those of normalization_chunks.cuh and staged_runs.cuh:
 //     LENGTH      elements of a group
 //     LINES       groups of a block
+//     SPAN        chunks of a span, a power of two
 //     INPUT_STEP, OUTPUT_STEP     bytes, 2 to 16, of which every span begins at a multiple
 //     RESIDENT    blocks of a multiprocessor for which there have to be registers, at least
 // Dynamic shared memory: the groups of a block, inputs first and outputs in their place.
 #include "ahead.cuh"
 #include "normalization_chunks.cuh"
-#include "normalization_span_sums.cuh"
+#include "normalization_words.cuh"
 #include "staged_runs.cuh"
-#include "words.cuh"
 
-constexpr int SPANS = THREADS / LINES;
+constexpr int SPANS = THREADS / LINES, OF_SPAN = SPAN * CHUNK;
 constexpr int OF_LAST = LENGTH - (SPANS - 1) * OF_SPAN;  // elements of a group's last span
 constexpr int OF_OTHERS = SPANS > 1 ? OF_SPAN : OF_LAST;
 

@@ -171,7 +171,8 @@ def test_panels_in_bands_have_the_bits_of_padded_rows(xp, shape, dtype, shared):
 
 #: Groups that lie end to end: few in spans of four chunks, and many, of which a span has a whole group or a part of it;
 #: all groups of the last block or some; and groups that begin at every place of a piece, at words, and at pieces.
-STAGED_LINES = [(70, 33), (128, 17), (97, 36), (64, 40), (1009, 33), (300, 131), (90, 451), (51, 1001), (1200, 11)]
+STAGED_LINES = [(140, 33), (300, 17), (260, 36), (420, 40), (1009, 33), (340, 49), (300, 131), (91, 451), (1500, 11)]
+STAGED_LINES += [(530, 1001)]
 
 
 @pytest.mark.parametrize("pattern", ["contiguous", "offset by an element"])

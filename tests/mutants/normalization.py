@@ -187,7 +187,7 @@ MUTANTS = [
            "[-copy_async_wait_all();-]"),
     Mutant("staged lines added up while others load", "normalization_staged_lines.cu", "staged lines", CHECKING,
            "copy_async_wait_all();\n    [-__syncthreads();-]"),
-    Mutant("sums of spans read at once", "normalization_staged_lines.cu", "staged lines", NOT_IN_ORDER,
+    Mutant("sums of spans read at once", "normalization_staged_lines.cu", "staged lines", INTERLEAVED,
            "= sums;\n        [-__syncthreads();-]"),
     Mutant("normalized while statistics of staged lines are found", "normalization_staged_lines.cu", "staged lines",
            INTERLEAVED, "[-__syncthreads();-]{+(void)0;+}  // all have loaded, too"),
@@ -593,6 +593,17 @@ MUTANTS = [
     # normalization_turned.cuh
     Mutant("one row too many turned", "normalization_turned.cuh", "turned", ALL,
            "(i <{+=+} height && j + v < width)"),
+    # normalization_words.cuh
+    Mutant("halves from the word that they begin in", "normalization_words.cuh", "staged lines", ALL,
+           "loaded[i + 1], within * [-8-]{+0+});"),
+    Mutant("first half left out", "normalization_words.cuh", "staged lines", ALL,
+           "[-if (odd) halves[0] = static_cast<unsigned short>(word[0]);-]"),
+    Mutant("last half left out", "normalization_words.cuh", "staged lines", ALL,
+           "if (odd == (HALVES % 2 == 0)[-)-]{+ && HALVES == 0)+} {"),
+    Mutant("half of the next group stored", "normalization_words.cuh", "staged lines", INTERLEAVED,
+           "fits = [-2 * i + 1 < HALVES-]{+true+};"),
+    Mutant("words of a step in the first one's place", "normalization_words.cuh", "staged doubles", ALL,
+           "word[i * STEP / 4 + k] = reinterpret_cast<const unsigned*>(&words)[k[--]{+ * 0+}];"),
     # panels.cuh
     Mutant("panels normalized while they are loaded", "panels.cuh", "groups in panels", ALL,
            "inputs.template load<HOW>(here<Input>(input));\n        [-__syncthreads();-]"),
@@ -640,16 +651,5 @@ MUTANTS = [
     # warp.cuh
     Mutant("shuffle without the last lane", "warp.cuh", "groups of one warp", ALL,
            "unsigned ALL_LANES = [-0xffffffffu-]{+0x7fffffffu+}"),
-    # words.cuh
-    Mutant("halves from the word that they begin in", "words.cuh", "staged lines", ALL,
-           "loaded[i + 1], within * [-8-]{+0+});"),
-    Mutant("first half left out", "words.cuh", "staged lines", ALL,
-           "[-if (odd) halves[0] = static_cast<unsigned short>(word[0]);-]"),
-    Mutant("last half left out", "words.cuh", "staged lines", ALL,
-           "if (odd == (HALVES % 2 == 0)[-)-]{+ && HALVES == 0)+} {"),
-    Mutant("half of the next group stored", "words.cuh", "staged lines", INTERLEAVED,
-           "fits = [-2 * i + 1 < HALVES-]{+true+};"),
-    Mutant("words of a step in the first one's place", "words.cuh", "staged doubles", ALL,
-           "word[i * STEP / 4 + k] = reinterpret_cast<const unsigned*>(&words)[k[--]{+ * 0+}];"),
 ]
 # fmt: on

@@ -585,10 +585,10 @@ SHARED_BANDS = [
 ]
 
 STAGED_LINES = [
-    normalization("staged lines", (67, 33), np.float16, (1,), device=ONE_BLOCK),
-    normalization("staged lines in place", (41, 105), np.float32, (1,), out="same", device=ONE_BLOCK),
+    normalization("staged lines", (131, 33), np.float16, (1,), device=ONE_BLOCK),
+    normalization("staged lines in place", (79, 105), np.float32, (1,), out="same", device=ONE_BLOCK),
     normalization("staged lines of a span", (500, 33), np.float32, (1,), device=ONE_BLOCK),
-    normalization("staged doubles", (131, 21), np.float64, (1,), device=ONE_BLOCK),
+    normalization("staged doubles", (197, 21), np.float64, (1,), device=ONE_BLOCK),
     normalization(
         "staged lines behind an element", (700, 50), np.float16, (1,), "offset by an element", "contiguous", ONE_BLOCK
     ),
@@ -601,9 +601,9 @@ STAGED_LINES = [
         device=ONE_BLOCK,
         out_dtype=np.float32,
     ),
-    scaled("staged lines with their own scale", (220, 37), (1,), (37,), device=ONE_BLOCK),
-    scaled("staged images scaled by channels", (53, 4, 5, 5), (2, 3), (4, 1, 1), device=ONE_BLOCK),
-    moments("moments of staged lines", (67, 33), np.float16, 1, device=ONE_BLOCK),
+    scaled("staged lines with their own scale", (340, 49), (1,), (49,), device=ONE_BLOCK),
+    scaled("staged images scaled by channels", (83, 4, 5, 5), (2, 3), (4, 1, 1), device=ONE_BLOCK),
+    moments("moments of staged lines", (131, 33), np.float16, 1, device=ONE_BLOCK),
 ]
 
 TILED_PANELS = [

@@ -129,7 +129,7 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
     }
     for name in ("input", "output"):
         own |= {f"{name.upper()}_STEP": _step(groups, name, cut.span), f"{name.upper()}_GRAIN": 1}
-    for name in ("input", "output", "scale", "bias"):
+    for name in ("output", "scale", "bias"):
         own[f"{name.upper()}_PACKED"] = groups.packed(name)
     own |= {"OUTPUT_IN_RUNS": False, "STORED_ROWS": 1}
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), input_ahead(groups, device))
