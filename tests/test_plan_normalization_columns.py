@@ -353,6 +353,39 @@ def test_strips_are_wide_if_no_block_has_two_pieces(shape, dtype, strip_bytes, p
 
 
 @pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "folded"),
+    [
+        (32_768, 2048, "float32", (2, 8)),  # 128 pieces
+        (33_792, 2048, "float32", (1, 8)),  # 132, of which a lane would have 16
+        (16_896, 4096, "float16", (2, 8)),  # 66, of more columns
+        (200_704, 256, "float16", (1, 16)),  # 392
+    ],
+)
+def test_lanes_fold_few_pieces_of_a_column(rows, columns, dtype, folded):
+    array = layout((rows, columns), dtype)
+    found = constants(make_plan(Normalization((0,)), {"input": array, "output": array}))
+    assert (int(found["FOLDED_COLUMNS"]), int(found["FOLDED_PIECES"])) == folded
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "kernel"),
+    [
+        (134_217, 1024, "float16", "normalize_strips"),
+        (134_217, 1000, "float16", "sum_columns"),  # narrow strips that share lines of the cache
+        (134_217, 1024, "float32", "normalize_strips"),
+        (134_217, 1000, "float32", "sum_columns"),
+        (33_554, 1000, "float32", "normalize_strips"),  # wide ones
+        (53_687, 2496, "float32", "normalize_strips"),  # a piece of which is a ring
+        (53_687, 2500, "float32", "sum_columns"),  # in rows that begin amid sectors
+        (26_843, 2500, "float32", "normalize_strips"),
+    ],
+)
+def test_rows_of_strips_begin_with_what_memory_moves(rows, columns, dtype, kernel):
+    array = layout((rows, columns), dtype)
+    assert kernels(make_plan(Normalization((0,)), {"input": array, "output": array}))[0] == kernel
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype"),
     [
         ((74_229, 96), "float32"),  # three narrow strips, which leave blocks idle

@@ -154,7 +154,7 @@ def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
 def _resident_threads(groups: Groups, chosen: Columns) -> int:
     if groups.tile or chosen.blocks > 1 or (groups.source.dtype.itemsize == 1 and groups.has("output")):
         return _RESIDENT_THREADS_OF_TILES
-    if groups.has_operands_down and not groups.rows_begin_with_sectors("input"):
+    if groups.has_operands_down and not groups.rows_begin_at_multiples("input"):
         are_halves = groups.are_floats and groups.source.dtype.itemsize == 2
         return _RESIDENT_WITH_OPERANDS_OF_HALVES if are_halves else _RESIDENT_WITH_OPERANDS
     hold_more = groups.has("output") and not are_short_with_operands(groups, chosen)

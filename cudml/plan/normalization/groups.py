@@ -257,10 +257,10 @@ class Groups:
             return False
         return self.kept.sizes[-1] % vector == 0 and self._moves(layout, name, vector, self.kept, self.reduced)
 
-    def rows_begin_with_sectors(self, name: str) -> bool:
-        """Whether those of neighbouring groups do, if the first one does."""
+    def rows_begin_at_multiples(self, name: str, nbytes: int = SECTOR_BYTES) -> bool:
+        """Whether those of neighbouring groups begin at a multiple of so many bytes, if the first one does."""
         strides = (*self.kept.strides[name][:-1], *self.reduced.strides[name])
-        return all(stride % SECTOR_BYTES == 0 for stride in strides)
+        return all(stride % nbytes == 0 for stride in strides)
 
     def _moves(self, layout: ArrayLayout, name: str, count: int, along: JointAxes, other: JointAxes) -> bool:
         nbytes = min(VECTOR_BYTES, count * layout.dtype.itemsize)

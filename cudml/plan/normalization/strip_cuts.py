@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, ArrayLayout
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.ring import (
     GATES_BYTES,
@@ -29,6 +29,13 @@ from cudml.plan.normalization.steps import SUMS_BYTES
 #: us in strips of 512 bytes, and 119 in strips of 256. Those of a row may be so many times as wide in all, as the last
 #: one has few columns.
 STRIP_BYTES, WIDE_STRIP_BYTES, _MOST_WIDENED = (256, 128), 512, 1.25
+
+#: Bytes of a line of the caches: narrow strips of rows that begin amid them load and store these twice. (111848, 600)
+#: float16s take 173 us so and 120 in two steps, (134217, 1000) 421 and 236, floats 591 and 404, but (131072, 1024)
+#: float16s 191 and 213, floats 344 and 388. So do wide strips, which gain more: only where a piece is a ring, and rows
+#: begin amid sectors, two steps are faster, for (22369, 3000) float16s 121 us and 142, (53687, 2500) floats
+#: 438 and 520.
+_LINE_BYTES = 128
 
 #: A unit: (64, 256, 128, 128) halves over 0, 2 take 0.300 ms with 16384 bytes, and 0.315 with 8192. Of floats (12544,
 #: 1024) over 0 take 33.8 us and 36.4, (20000, 2048) 93.5 and 96.3, (4096, 65536) 558 and 560, with rows padded by 1 606
@@ -144,9 +151,19 @@ def strips_of(groups: Groups, access: Access, device: DeviceProperties) -> Strip
         return _cut_strips(groups, access, widths[0], LARGE_UNIT_BYTES, device)
     wide, *narrow = (_strips_so_wide(groups, access, columns, device) for columns in widths)
     if wide and wide.pieces <= device.multiprocessors:
+        is_whole_ring = 2 * wide.piece > wide.stages
+        return None if is_whole_ring and not _rows_begin_at_multiples(groups, SECTOR_BYTES) else wide
+    if not (narrow and access.is_plain):
         return wide
-    held = narrow[0] if narrow and access.is_plain else None
+    if not _rows_begin_at_multiples(groups, _LINE_BYTES):
+        return None
+    held = narrow[0]
     return held if held and (size == 2 or _are_done_at_once(held, device)) else wide
+
+
+def _rows_begin_at_multiples(groups: Groups, nbytes: int) -> bool:
+    """Whether those of the input and of the output do."""
+    return all(groups.rows_begin_at_multiples(name, nbytes) for name in ("input", "output"))
 
 
 def _are_done_at_once(strips: Strips, device: DeviceProperties) -> bool:
@@ -195,7 +212,7 @@ def _wide_strips(groups: Groups, access: Access, columns: int, device: DevicePro
     than a ring, and where blocks would have two of a strip; (20000, 2047) floats take an H100 173 us so, and 183."""
     size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
     more = WIDE_STRIP_BYTES // size
-    shared = access.shifted and not groups.rows_begin_with_sectors("output")
+    shared = access.shifted and not groups.rows_begin_at_multiples("output")
     if not shared or size != 4 or _widened(inner, more) > _MOST_WIDENED * _widened(inner, columns):
         return None
     wide = _cut_strips(groups, access, more, _UNIT_BYTES, device)

@@ -66,8 +66,10 @@ _SHARES_REGISTERS, _NORMALIZER_REGISTERS, _OTHER_REGISTERS = (9, 0), 240, 128
 
 #: How many times as many columns a block folds as if all blocks folded some: their records are read by whole sectors
 #: then. (4096, 65536) floats over 0 take 0.560 ms so, and 0.563 with as many; transposed (65536, 4096) 0.637 in place
-#: of 0.657, and 0.648 with four times as many.
-_FOLDED = 2
+#: of 0.657, and 0.648 with four times as many. But as many where a lane had more pieces of a column than so many, which
+#: it loads 4 at a time: (33792, 2048) floats, 132 pieces, take 170 us so and 205 otherwise, (33792, 1000) float16s 59
+#: and 69.
+_FOLDED, _MOST_OF_LANE = 2, 8
 
 #: What the cache loads at a time, if asked to. That pays where strips begin in the middle of it: (4096, 65536) floats
 #: in rows padded by 32 take 0.591 ms so, and 0.605 otherwise; where none does they take 0.585 ms, and 0.570 otherwise.
@@ -113,7 +115,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     in_bulk = 0 if among else _bulk_loaders(groups, access, strips, device)
     ring = _ring(groups, access, strips, in_bulk or _loaders(groups, access, strips), device)
     takes_registers = ring.held == _HELD_OF_LARGE
-    folded = min(LANES, _FOLDED * power_of_two(math.ceil(strips.columns / strips.pieces)))
+    folded = _folded(strips)
     operands = _operand_kinds(groups, spec)
     in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
     teams = ring.teams(strips.cut, device)
@@ -135,10 +137,22 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "AMONG": among,
         **_moves(groups, access, vector),
         "FOLDED_COLUMNS": folded,
-        "FOLDED_PIECES": power_of_two(math.ceil(strips.pieces * folded / LANES)),
+        "FOLDED_PIECES": _pieces_of_lane(strips, folded),
     }
     shared_bytes = strips.stages * strips.stage_bytes
     return plan_ring("strips", groups, spec, device, ring, shared_bytes, strips.cut, constants)
+
+
+def _folded(strips: Strips) -> int:
+    """Columns that a block folds."""
+    of_all = power_of_two(math.ceil(strips.columns / strips.pieces))
+    folded = min(LANES, _FOLDED * of_all)
+    return folded if _pieces_of_lane(strips, folded) <= _MOST_OF_LANE else min(LANES, of_all)
+
+
+def _pieces_of_lane(strips: Strips, folded: int) -> int:
+    """Of a column that a lane folds, where a warp folds so many."""
+    return power_of_two(math.ceil(strips.pieces * folded / LANES))
 
 
 def _moves(groups: Groups, access: Access, vector: int) -> dict[str, int]:

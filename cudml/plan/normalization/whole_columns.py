@@ -156,7 +156,7 @@ def are_short_with_operands(groups: Groups, spans: Columns) -> bool:
     """Whether whole columns of halves, some to a thread, take fewer steps of it and fewer registers."""
     most = _SHORT_WITH_OPERANDS if len(groups.reduced.sizes) == 1 else _SHORT_IN_RUNS_WITH_OPERANDS
     are_some_halves = groups.source.dtype.itemsize == 2 and spans.vector > 1 and not are_whole_halves(groups)
-    is_slow = groups.has_operands_down and groups.rows_begin_with_sectors("input")
+    is_slow = groups.has_operands_down and groups.rows_begin_at_multiples("input")
     return are_some_halves and is_slow and groups.length <= most
 
 
@@ -182,7 +182,7 @@ def _sums_bytes(groups: Groups, spans: Columns, across: int) -> int:
 
 def _strips_of(groups: Groups, spans: Columns, device: DeviceProperties) -> _WholeStrips:
     """Wide ones, if these are enough."""
-    begin_with_sectors = groups.by_rows or groups.rows_begin_with_sectors("input")
+    begin_with_sectors = groups.by_rows or groups.rows_begin_at_multiples("input")
     if begin_with_sectors or not (groups.has("output") and groups.are_floats):
         return _STRIPS
     wide = _wide_strips_of(groups, spans)
