@@ -132,6 +132,19 @@ _PANELS_OF_ALL: dict[str, tuple[Key, ...]] = {
     "float16": (((25565280, 3, 7), (0, 2)), ((33554432, 8, 2), (0, 2)), ((16268816, 33), 0)),
 }
 
+# Short rows with scale and bias of every element, and small images whose channels are groups, which fill no row of
+# lanes, or begin anywhere.
+_SHORT_ODD: dict[str, tuple[Key, ...]] = {
+    "float32": (((8134408, 33), 1), ((1973784, 136), 1), ((85592, 64, 7, 7), (2, 3))),
+    "float16": (((16268816, 33), 1), ((6710880, 80), 1), ((1612224, 333), 1), ((42798, 64, 14, 14), (2, 3))),
+}
+
+# Columns of no power of two, of rows that begin amid lines of the cache.
+_OTHER_COLUMNS: dict[str, tuple[Key, ...]] = {
+    "float32": (((33554, 2000), 0), ((134216, 1000), 0)),
+    "float16": (((33554, 2000), 0), ((268432, 1000), 0)),
+}
+
 # Long rows with scale and bias of every element, and images whose channels are groups, of odd sizes.
 _LONG_ODD: dict[str, tuple[Key, ...]] = {
     "float32": (((64, 4194301), 1), ((8, 128, 509, 511), (2, 3))),
@@ -147,6 +160,7 @@ _MOMENTS_OF_HALVES: tuple[Key, ...] = (
     ((64, 112, 112, 64), (0, 1, 2)),
     ((1000, 1073741), 0),
     ((3224480, 333), 0),
+    ((16268816, 33), 1),
 )
 
 # From 2^12 elements to 2^22.
@@ -226,6 +240,10 @@ def _cases() -> Iterator[NormalizationCase]:
         yield from (_case(dtype, key, "panels") for key in keys)
     for dtype, keys in _PANELS_OF_ALL.items():
         yield from (_case(dtype, key, "channels in panels") for key in keys)
+    for dtype, keys in _SHORT_ODD.items():
+        yield from (_case(dtype, key, "short groups of odd lengths") for key in keys)
+    for dtype, keys in _OTHER_COLUMNS.items():
+        yield from (_case(dtype, key, "other columns") for key in keys)
     for dtype, keys in _LONG_ODD.items():
         yield from (_case(dtype, key, "long groups of odd lengths") for key in keys)
     for key in _MOMENTS_OF_HALVES:
