@@ -134,6 +134,10 @@ def test_older_gpus_have_other_kernels():
         ((1 << 22, 105), "float16", False, 8, 32, 64, 16),
         ((1 << 22, 89), "float16", True, 8, 32, 64, 16),
         ((1 << 20, 333), "float16", True, 8, 32, 192, 5),
+        ((1 << 20, 324), "float16", False, 8, 32, 192, 5),
+        ((1 << 20, 324), "float16", True, 8, 32, 192, 3),  # whose last span has 4 elements
+        ((1 << 20, 325), "float16", True, 8, 32, 192, 5),
+        ((1 << 20, 340), "float16", True, 8, 32, 192, 5),
         ((1 << 18, 451), "float16", False, 8, 16, 128, 8),  # more than 900 bytes
         ((1 << 18, 801), "float16", False, 16, 16, 112, 5),
         ((1 << 18, 801), "float16", True, 8, 16, 208, 4),

@@ -1,7 +1,7 @@
 """The plan of moments and normalizations of groups that lie end to end: kernels/normalization_staged_lines.cu.
 
 On an H200 (2033601, 33) float16s over axis 1 take 69 us in place of 195 by kernels/normalization_short_lines.cu, (5350,
-64, 196) with a scale and a bias of each channel 68 in place of 105, (838860, 80) 67 in place of 91, (127341, 527) 68 in
+64, 196) with a scale and a bias of each channel 72 in place of 105, (838860, 80) 67 in place of 91, (127341, 527) 68 in
 place of 113 by normalization_lines.cu, (1016800, 33) floats 66 in place of 95, (246723, 136) 67 in place of 82; a copy
 takes 67 to 69. Moments of (2033601, 33) float16s take 38 us in place of 110, of (838860, 80) 36 in place of 59.
 """
@@ -72,6 +72,11 @@ _LINES_OF_SPAN, _LINES_OF_LONGEST, _LINES, _LEAST_LINES, _WIDE_BYTES = 128, 64, 
 #: Threads of a multiprocessor by the chunks of a span, which leaves registers for it.
 _THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}
 
+#: And of halves with arrays of scale or bias in groups of several spans, the last one of few elements, that begin at a
+#: multiple of so many: compilers keep up to 50 registers in memory otherwise. (5350, 64, 196) with a scale of each
+#: channel take 72 us with these and 97 with 1024.
+_THREADS_OF_SHORT_ENDS, _SHORT_END, _GRAIN_OF_SHORT_ENDS = 640, 16, 4
+
 
 class _Cut(NamedTuple):
     """How the work is shared out: kernels/normalization_staged_lines.cu."""
@@ -120,7 +125,7 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
         "LINES": cut.lines,
         "SPAN": cut.span,
         "THREADS": cut.threads,
-        "RESIDENT": _THREADS[cut.span] // cut.threads_of_warps or 1,
+        "RESIDENT": _threads(groups, cut) // cut.threads_of_warps or 1,
         "PADDED": 0,
         "HAS_OUTPUT": groups.has("output"),
         "EVICTION": groups.eviction,
@@ -136,6 +141,16 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
     blocks = math.ceil(groups.count / cut.lines)
     launch = Launch("normalize_staged_lines", blocks, cut.threads, arguments, shared_bytes, early=True)
     return Plan("normalization_staged_lines.cu", constants_of(**{**groups.constants(spec), **own}), (launch,))
+
+
+def _threads(groups: Groups, cut: _Cut) -> int:
+    """Of a multiprocessor."""
+    end = groups.length - (cut.spans - 1) * cut.span * groups.chunk
+    has_arrays = any(isinstance(groups.arrays.get(name), ArrayLayout) for name in ("scale", "bias"))
+    are_scaled_halves = groups.source.dtype.itemsize == 2 and has_arrays and cut.spans > 1
+    if are_scaled_halves and end <= _SHORT_END and groups.grain >= _GRAIN_OF_SHORT_ENDS:
+        return min(_THREADS_OF_SHORT_ENDS, _THREADS[cut.span])
+    return _THREADS[cut.span]
 
 
 def _names(groups: Groups) -> list[str]:
