@@ -428,11 +428,11 @@ STRIPS = [
     normalization("strips in place", (1100, 68), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of small numbers", (1100, 100), np.float32, (0,), device=STRIPS_GPU, factor=1e-3),
     normalization("strips of halves", (1100, 128), np.float16, (0,), device=STRIPS_GPU),
-    normalization("strips in bulk", (1092, 328), np.float16, (0,), device=STRIPS_IN_BULK_GPU),
+    normalization("strips in bulk", (1092, 336), np.float16, (0,), device=STRIPS_IN_BULK_GPU),
     normalization(
-        "strips in bulk in place", (18, 2, 64, 136), np.float16, (0, 2), out="same", device=STRIPS_IN_BULK_GPU
+        "strips in bulk in place", (18, 2, 64, 144), np.float16, (0, 2), out="same", device=STRIPS_IN_BULK_GPU
     ),
-    normalization("strips in bulk by more loaders", (1092, 328), np.float16, (0,), device=FAST_STRIPS_GPU),
+    normalization("strips in bulk by more loaders", (1092, 336), np.float16, (0,), device=FAST_STRIPS_GPU),
     normalization("strips of more halves", (1800, 136), np.float16, (0,), device=STRIPS_GPU),
     normalization("narrow strips of halves", (2100, 64), np.float16, (0,), device=STRIPS_GPU),
     normalization("strips of doubles", (1100, 32), np.float64, (0,), device=STRIPS_GPU),
@@ -480,7 +480,7 @@ STRIPS = [
     normalization("strips dealt to all blocks", (1500, 260), np.float32, (0,), out="same", device=STRIPS_GPU),
     normalization("strips of large pieces", (1500, 128), np.float32, (0,), device=LARGE_PIECES_GPU),
     normalization("strips of held units", (1500, 128), np.float32, (0,), device=HOLDING_GPU),
-    normalization("many strips of held units", (1300, 1084), np.float32, (0,), device=HOLDING_GPU),
+    normalization("many strips of held units", (1300, 1080), np.float32, (0,), device=HOLDING_GPU),
     normalization("held units of turned input", (1500, 128), np.float32, (0,), "transposed", "contiguous", HOLDING_GPU),
     affine("batch norm in strips", (1300, 64), "batch_norm", STRIPS_GPU),
     layer_norm_of_transposed("layer norm in strips", (1100, 68), STRIPS_GPU),
