@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from cudml.plan.device import LANES, RESERVED_BYTES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, power_of_two
 from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.panels import lie_in_panels
@@ -98,7 +98,7 @@ class _Cut(NamedTuple):
         of_several = _BYTES if inner > 2 else _BYTES_OF_TWO_COLUMNS
         panels = panels_of_block(nbytes, groups.count // inner, device, of_several) if blocks == 1 else 1
         share = panels * nbytes // blocks
-        of_bytes = _THREADS_OF_SCALED_HALVES if _are_scaled_halves(groups) else _THREADS
+        of_bytes = _THREADS_OF_SCALED_HALVES if groups.are_scaled_halves else _THREADS
         threads = next((threads for most, threads in of_bytes if share <= most), _MOST_THREADS)
         span = 2 if inner < _COLUMNS_OF_SINGLE_BANDS else 1
         spans = math.ceil(groups.length / (groups.chunk * span))
@@ -162,11 +162,6 @@ def _bytes_of_panel(groups: Groups) -> int:
     return groups.length * groups.kept.sizes[-1] * groups.source.dtype.itemsize
 
 
-def _are_scaled_halves(groups: Groups) -> bool:
-    arrays = (groups.arrays.get(name) for name in ("scale", "bias"))
-    return groups.source.dtype.itemsize == 2 and any(isinstance(array, ArrayLayout) for array in arrays)
-
-
 def _is_padded(groups: Groups) -> bool:
     """Whether bytes stay free: threads whose bands lie a multiple of 32 bytes apart would load from the same banks."""
     return groups.kept.sizes[-1] % 2 == 0
@@ -184,7 +179,7 @@ def _fits(cut: _Cut, groups: Groups, device: DeviceProperties) -> bool:
     if cut.staged_bytes(groups) + cut.static_bytes(groups) > device.shared_bytes_per_block:
         return False
     part = _bytes_of_panel(groups) / cut.blocks / device.shared_bytes_per_multiprocessor
-    are_many = _bytes_of_multiprocessor(groups, device) >= _LEAST_OF_LARGE_PANELS
+    are_many = groups.bytes_of_multiprocessor(device) >= _LEAST_OF_LARGE_PANELS
     is_small = part <= _SHARE or (part <= _MOST_OF_SHARE and are_many)
     return cut.blocks == 1 or (is_small and groups.has("output") and device.clusters)
 
@@ -194,10 +189,6 @@ def _at_first(cut: _Cut, groups: Groups, device: DeviceProperties) -> int:
     nbytes = cut.staged_bytes(groups) + cut.static_bytes(groups) + RESERVED_BYTES
     held = device.shared_bytes_per_multiprocessor // nbytes * device.multiprocessors // cut.blocks
     return held if cut.blocks > 1 else 0
-
-
-def _bytes_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
-    return groups.source.size * groups.source.dtype.itemsize / device.multiprocessors
 
 
 def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
@@ -210,7 +201,7 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     least = _LEAST_STEPS[size] if is_whole else _LEAST_STEPS_OF_PARTS
     if groups.length < (_LEAST_STEPS_OF_WIDE_ROWS if is_wide else least):
         return False
-    nbytes = _bytes_of_multiprocessor(groups, device)
+    nbytes = groups.bytes_of_multiprocessor(device)
     if not groups.has("output"):
         is_short = inner <= _MOST_COLUMNS_OF_MOMENTS and (size == 2 or groups.length <= _MOST_STEPS_OF_MOMENTS)
         return is_short and nbytes >= _LEAST_BYTES

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cudml.plan.device import LANES
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import (
     SECTOR_BYTES,
@@ -147,6 +147,10 @@ class Groups:
         """Of a group."""
         return math.ceil(self.length / self.tile) if self.tile else 1
 
+    def bytes_of_multiprocessor(self, device: DeviceProperties) -> float:
+        """Of the input."""
+        return self.source.size * self.source.dtype.itemsize / device.multiprocessors
+
     @property
     def chunk(self) -> int:
         return VECTOR_BYTES // self.source.dtype.itemsize
@@ -227,12 +231,8 @@ class Groups:
             return False
         return self.reduced.strides[name][-1] == layout.dtype.itemsize == self.source.dtype.itemsize
 
-    def end_to_end(self, name: str) -> bool:
-        """Whether each group begins where the one before ends."""
-        return len(self.kept.sizes) == 1 and self.kept.strides[name][-1] == self.length * self.reduced.strides[name][-1]
-
     def are_end_to_end(self, name: str) -> bool:
-        """The same along several kept axes too, where each group is a run."""
+        """Whether each group begins where the one before ends, if its elements lie at one stride."""
         step = self.length * self.reduced.strides[name][-1]
         for size, stride in zip(reversed(self.kept.sizes), reversed(self.kept.strides[name]), strict=True):
             if stride != step:
@@ -296,6 +296,12 @@ class Groups:
             return eviction_of(self.source)
         is_row = self.are_columns or self.length * self.source.dtype.itemsize > LANES * VECTOR_BYTES // 2
         return EVICT_FIRST if is_row else EVICT_NORMALLY
+
+    @property
+    def are_scaled_halves(self) -> bool:
+        """Whether elements are halves, and scale or bias arrays."""
+        arrays = (self.arrays.get(name) for name in ("scale", "bias"))
+        return self.source.dtype.itemsize == 2 and any(isinstance(array, ArrayLayout) for array in arrays)
 
     @property
     def are_floats(self) -> bool:

@@ -67,8 +67,10 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     }
     if lanes < LANES:
         shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
-    if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output") and not groups.end_to_end("output"):
-        shares["OUTPUT_STEP"] = 0  # several groups of a row are stored in one go
+    if lanes < LANES and shares["OUTPUT_STEP"] < 4 and groups.has("output"):
+        is_one_run = len(groups.kept.sizes) == 1 and groups.are_end_to_end("output")
+        if not is_one_run:
+            shares["OUTPUT_STEP"] = 0  # else several groups of a row are stored in one go
     blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
     ahead = input_ahead(groups, device)
     return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS, ahead=ahead)

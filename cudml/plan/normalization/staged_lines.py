@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
-from cudml.plan.normalization.line_shares import input_ahead
+from cudml.plan.normalization.line_shares import chunks_of, input_ahead
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -36,10 +36,10 @@ _MOST_BYTES_OF_HALVES, _MOST_BYTES, _MOST_BYTES_OF_SCALED = 2100, 2448, 1700
 _MOST_PART, _SMALL_PART, _MOST_OF_PART, _MOST_OF_LARGE_PART = 0.9, 0.6, 720, 360
 _MOST_PART_OF_SCALED, _MOST_OF_SCALED = 0.75, 640
 
-#: Threads that load from a bank of shared memory at a time, at the most, by the size of an element; and bytes of the
-#: input for each multiprocessor at least where there are so many: (233016, 288) float16s, of which 4 meet, take 69 us
-#: so and 95 otherwise, (123333, 48) floats 21 and 15, (163362, 88) float64s 61 and 57.
-_MOST_MEETING, _LEAST_OF_MEETING, _BANKS_BYTES = {2: 4, 4: 4, 8: 2}, 1 << 19, 128
+#: Threads that load from a bank of shared memory at a time, at the most, and from so many bytes of the input for each
+#: multiprocessor on, but of float64: (233016, 288) float16s, of which 4 meet, take 69 us so and 95 otherwise, (123333,
+#: 48) floats with arrays 21 and 15, (163362, 88) float64s 61 and 57.
+_MOST_MEETING, _MOST_MEETING_OF_MANY, _LEAST_OF_MEETING, _BANKS_BYTES = 2, 4, 1 << 19, 128
 
 #: Such bytes at least of halves that begin anywhere and of moments, and of others; twice as many with arrays: (15887,
 #: 33) float16s take 2.6 us so and 3.3 otherwise, (7422, 62) 2.6 and 2.2, (8312, 41) floats 2.8 and 2.4, (31775, 33) 3.5
@@ -56,12 +56,13 @@ _LEAST_GROUPS, _LEAST_SCALED_HALVES, _LEAST_SCALED_GROUPS = 40, 70, 200
 _LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
 
 #: Bytes for each multiprocessor below which blocks are small and spans short, as then a call takes as long as they do,
-#: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 4.1 of 8.
+#: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
 _FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
 
 #: Chunks of a span. Groups of up to 8 are one, and with more registers those of up to 13, or 11 with arrays down a
-#: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71. Long groups have such long
-#: ones too, but with arrays: (74152, 905) take 75 us so and 78 otherwise, with arrays 107 and 91.
+#: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71, but of (671088, 100) with
+#: arrays 70 and 99. Long groups have such long ones too, but with arrays: (74152, 905) take 75 us so and 78 otherwise,
+#: with arrays 107 and 91.
 _SPAN, _LONGEST_SPAN, _LEAST_BYTES_OF_LONGEST = 8, 16, 1600
 _MOST_OF_ONE, _MOST_OF_ONE_SCALED = 13, 11
 
@@ -88,8 +89,8 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, groups: Groups, device: DeviceProperties) -> _Cut:
-        chunks, nbytes = _chunks(groups), _bytes_of_group(groups)
-        are_few = _bytes_of_multiprocessor(groups, device) < _FEW_BYTES
+        chunks, nbytes = chunks_of(groups), _bytes_of_group(groups)
+        are_few = groups.bytes_of_multiprocessor(device) < _FEW_BYTES
         is_scaled = groups.has_operands_down
         most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
         is_long = nbytes > _LEAST_BYTES_OF_LONGEST and not is_scaled
@@ -146,9 +147,8 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
 def _threads(groups: Groups, cut: _Cut) -> int:
     """Of a multiprocessor."""
     end = groups.length - (cut.spans - 1) * cut.span * groups.chunk
-    has_arrays = any(isinstance(groups.arrays.get(name), ArrayLayout) for name in ("scale", "bias"))
-    are_scaled_halves = groups.source.dtype.itemsize == 2 and has_arrays and cut.spans > 1
-    if are_scaled_halves and end <= _SHORT_END and groups.grain >= _GRAIN_OF_SHORT_ENDS:
+    ends_shortly = cut.spans > 1 and end <= _SHORT_END and groups.grain >= _GRAIN_OF_SHORT_ENDS
+    if groups.are_scaled_halves and ends_shortly:
         return min(_THREADS_OF_SHORT_ENDS, _THREADS[cut.span])
     return _THREADS[cut.span]
 
@@ -158,18 +158,9 @@ def _names(groups: Groups) -> list[str]:
     return [name for name in ("input", "output") if groups.has(name)]
 
 
-def _chunks(groups: Groups) -> int:
-    """Of a group."""
-    return math.ceil(groups.length / groups.chunk)
-
-
 def _bytes_of_group(groups: Groups) -> int:
     """Of the wider of the input and the output."""
     return groups.length * groups.widest
-
-
-def _bytes_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
-    return groups.source.size * groups.source.dtype.itemsize / device.multiprocessors
 
 
 def _step(groups: Groups, name: str, span: int) -> int:
@@ -197,27 +188,35 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
     if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
         return False
-    if _chunks(groups) < (_LEAST_CHUNKS_OF_HALVES if is_half else _LEAST_CHUNKS):
+    if chunks_of(groups) < (_LEAST_CHUNKS_OF_HALVES if is_half else _LEAST_CHUNKS):
         return False
-    is_packed = all(map(groups.packed, _names(groups)))
-    if is_packed and not _are_slow_parts(groups):
+    if _are_packed(groups) and not _are_slow_parts(groups):
         return False
-    of_multiprocessor, meeting = _bytes_of_multiprocessor(groups, device), _meeting(groups)
-    most_meeting = _MOST_MEETING[groups.source.dtype.itemsize]
-    if meeting > most_meeting or (meeting == max(_MOST_MEETING.values()) and of_multiprocessor < _LEAST_OF_MEETING):
-        return False
+    of_multiprocessor = groups.bytes_of_multiprocessor(device)
+    are_many = of_multiprocessor >= _LEAST_OF_MEETING and groups.source.dtype.itemsize <= 4
+    most_meeting = _MOST_MEETING_OF_MANY if are_many else _MOST_MEETING
+    return _meeting(groups) <= most_meeting and of_multiprocessor >= _least_bytes(groups)
+
+
+def _least_bytes(groups: Groups) -> float:
+    """Of the input, for each multiprocessor."""
+    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, _bytes_of_group(groups)
+    least = _LEAST_BYTES if (is_half and not _are_packed(groups)) or not groups.has("output") else _LEAST_OF_OTHERS
     scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
-    least = _LEAST_BYTES if (is_half and not is_packed) or not groups.has("output") else _LEAST_OF_OTHERS
-    return of_multiprocessor >= max(
+    return max(
         least * (_TIMES_OF_SCALED if is_scaled else 1),
         nbytes * (scaled_groups if is_scaled else _LEAST_GROUPS),
         _LEAST_BYTES_OF_LONG if nbytes > _LONG_BYTES else 0,
     )
 
 
+def _are_packed(groups: Groups) -> bool:
+    return all(map(groups.packed, _names(groups)))
+
+
 def _are_slow_parts(groups: Groups) -> bool:
     """Whether groups of whole aligned chunks leave so much of others' rows unused that these are slower."""
-    chunks, nbytes = _chunks(groups), _bytes_of_group(groups)
+    chunks, nbytes = chunks_of(groups), _bytes_of_group(groups)
     part = chunks / power_of_two(chunks)
     if groups.widest > groups.source.dtype.itemsize:
         return False  # (302952, 160) float16s to floats: 101 us, and 74 otherwise
