@@ -25,7 +25,7 @@ from cudml.plan.spec import Moments, Normalization
         ((40_000, 128), (0,), ["normalize_strips"]),
         ((8200, 64), (0,), ["sum_columns", "apply_columns"]),  # stays in the cache
         ((4096, 20), (0,), ["normalize_clusters"]),
-        ((4096, 9), (0,), ["sum_columns", "apply_columns"]),
+        ((9000, 9), (0,), ["sum_columns", "apply_columns"]),
         ((2**20, 256), (0,), ["sum_columns", "apply_columns"]),
         ((8, 40, 20, 20), (0, 2, 3), ["normalize_lines"]),
         ((32, 1024, 7, 7), (0, 2, 3), ["normalize_lines"]),

@@ -39,7 +39,8 @@ def plan_of(shape: tuple[int, ...], axes: tuple[int, ...] = (1,), dtype: str = "
         ((3000, 365, 3), (1,), "float32", "normalize_long_panels"),  # few: all blocks load, then wait together
         ((30, 1000, 3), (1,), "float32", "normalize_bands"),  # but as columns these are slower
         ((30, 1100, 3), (1,), "float32", "sum_columns"),
-        ((30, 1000, 8), (1,), "float32", "normalize_columns"),
+        ((30, 1000, 8), (1,), "float32", "normalize_clusters"),
+        ((300, 1000, 8), (1,), "float32", "normalize_columns"),
         ((1, 100_000, 3), (1,), "float32", "sum_columns"),  # one panel
         ((20_000, 1000, 3), (1,), "int16", "normalize_columns"),
     ],

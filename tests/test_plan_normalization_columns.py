@@ -254,12 +254,13 @@ def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
         ((256, 2**18), "float16", {"VECTOR": "8", "OPERANDS_EARLY": "0"}),
         ((250, 2**18), "float16", {"VECTOR": "4", "OPERANDS_EARLY": "1"}),
         ((1, 2**22), "float16", {"VECTOR": "8"}),
-        ((256, 256), "float32", {"VECTOR": "2", "SPAN": "2"}),
         ((256, 65_536), "float32", {"VECTOR": "2", "SPAN": "4"}),
         ((5_592_405, 3), "float16", {"SPAN": "4", "VECTOR": "1"}),
         ((11_184_810, 3), "float32", {"SPAN": "8", "VECTOR": "1"}),
         ((16_777_216, 2), "float16", {"SPAN": "4", "VECTOR": "2"}),
-        ((2048, 8), "float16", {"ROUNDS": "1", "HAS_OUTPUT": "1"}),
+        ((16_384, 2), "float16", {"SPAN": "1", "VECTOR": "2", "SPANS": "128"}),  # 16 tiles, which one block adds up
+        ((16_384, 64), "float32", {"SPAN": "4", "VECTOR": "4", "ACROSS": "4"}),  # 32
+        ((40_000, 64), "float32", {"SPAN": "2", "VECTOR": "4", "ACROSS": "8"}),  # more, even in strips of 32 bytes
     ],
 )
 def test_threads_have_as_much_of_columns_as_fits_them(shape, dtype, expected):
@@ -306,7 +307,7 @@ def test_a_scale_for_each_row_takes_registers(shape, dtype, expected):
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "launches"),
-    [((2048, 8), "float16", 1), ((4096, 8), "float16", 2), ((8000, 2), "float32", 2), ((8000, 64), "float32", 1)],
+    [((2048, 8), "float64", 1), ((4096, 8), "int32", 2), ((8000, 2), "int32", 2), ((8193, 8), "float16", 2)],
 )
 def test_no_block_has_many_rows_alone(shape, dtype, launches):
     plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})

@@ -164,6 +164,11 @@ def power_of_two_within(n: int) -> int:
     return 1 << (n.bit_length() - 1)
 
 
+def powers_of_two(least: int, most: int) -> list[int]:
+    """Those from `least` on, which is one, to `most`."""
+    return [1 << shift for shift in range(least.bit_length() - 1, most.bit_length())]
+
+
 def magic_of(divisor: int) -> tuple[int, int]:
     """(m, s) so that n // divisor is n * m >> (32 + s) for every n below 2^31; m as a signed number of 32 bits.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within, powers_of_two
 from cudml.plan.normalization.column_tiles import (
     MOST_SINGLE_HALVES,
     MOST_VALUES,
@@ -42,6 +42,17 @@ from cudml.plan.normalization.whole_columns import whole_columns
 #: (98304, 64) 27.4 with a few and 31.2 otherwise, (238312, 33) 44 and 51.
 _LEAST_TILES_OF_BOTH, _FEW_ROUNDS, _LEAST_TILES_OF_FEW_ROUNDS = 8, 4, 2
 
+#: Tiles of a column that one block adds up (kernels/normalization_tiles.cuh), threads of a block that has no more of
+#: them, and how narrow its strip may be: (16384, 64) float16s take an H200 5.5 us so and 6.4 otherwise, floats 6.7 and
+#: 7.5, (8192, 256) floats 8.7 and 10.1, (16384, 2) 3.6 and 3.9; but (32768, 32) float16s in strips of 16 bytes 7.5 and
+#: 6.5.
+_SIZES_OF_SETS, _TILES_OF_SET, _THREADS_OF_SET, _LEAST_STRIP_OF_SET = (2, 4), 32, 128, 32
+
+#: Blocks for each multiprocessor at the least, if there can be as many in narrower strips, and at the most: (12544, 16)
+#: floats take 4.8 us by 50 blocks and 5.2 by 25, (2048, 1000) 9.4 by 512 and 10.5 by 1024. Narrow rows may have strips
+#: that are even narrower: (32768, 8) floats take 4.6 us so and 5.1 in one strip.
+_LEAST_BLOCKS_OF_SETS, _MOST_BLOCKS_OF_SETS, _NARROW_ROW_OF_SET, _LEAST_STRIP_OF_NARROW = 1 / 3, 4, 32, 16
+
 #: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
 #: with half as much.
 _ONLY_SPAN_BYTES = 256
@@ -59,7 +70,9 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
 
 def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
     if are_narrow(groups):
-        return _cut(groups, device, span_of_tile(groups), NARROW_TILING)
+        spans = span_of_tile(groups)
+        narrow = _cut(groups, device, spans, NARROW_TILING)
+        return _in_one_set(groups, spans, narrow, device) or narrow
     wide = _in_wide_tiles(groups, device)
     if wide is not None:
         return wide
@@ -67,7 +80,28 @@ def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
     block = _cut(groups, device, spans, tiling)
     if tiling == FEW_TILES_OF_HALVES and _blocks_each(groups, block, device) < 1:
         block = _cut(groups, device, spans, SMALL_TILES_OF_HALVES)
-    return _only_read(groups, block)
+    return _in_one_set(groups, spans, block, device) or _only_read(groups, block)
+
+
+def _in_one_set(groups: Groups, spans: Columns, block: Columns, device: DeviceProperties) -> Columns | None:
+    """Tiles of floats or halves that are normalized, of which no column has more than one block adds up; None where
+    there are more."""
+    size = groups.source.dtype.itemsize
+    if not groups.has("output") or not groups.are_floats or size not in _SIZES_OF_SETS:
+        return None
+    is_narrow = groups.row * size <= _NARROW_ROW_OF_SET
+    strip_bytes = _LEAST_STRIP_OF_NARROW if is_narrow else _LEAST_STRIP_OF_SET
+    least = min(power_of_two_within(max(1, strip_bytes // (spans.vector * size))), block.across)
+    tiles = [
+        spans._replace(span=span, across=across, spans=_THREADS_OF_SET // across)
+        for across in reversed(powers_of_two(least, block.across))
+        for span in powers_of_two(1, MOST_VALUES // (spans.vector * spans.chunk))
+    ]
+    few = [tile for tile in tiles if groups.length <= _TILES_OF_SET * tile.tile]
+    blocks = {tile: _blocks_each(groups, tile, device) for tile in few}
+    allowed = [tile for tile in few if blocks[tile] <= _MOST_BLOCKS_OF_SETS]
+    enough = (tile for tile in allowed if blocks[tile] >= _LEAST_BLOCKS_OF_SETS)
+    return next(enough, max(allowed, key=blocks.__getitem__, default=None))
 
 
 def _only_read(groups: Groups, block: Columns) -> Columns:

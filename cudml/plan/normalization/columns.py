@@ -18,6 +18,7 @@ from cudml.plan.normalization.column_tiles import (
     rows_of,
 )
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.narrow_strips import narrow_clusters
 from cudml.plan.normalization.steps import apply_step, array_arguments, parameters, sum_step
 from cudml.plan.normalization.strips import plan_strips
 from cudml.plan.normalization.whole_columns import (
@@ -61,6 +62,9 @@ _NARROW_ROWS_BYTES = 36 << 10
 
 def plan_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     """The launches for groups that lie side by side."""
+    narrow = narrow_clusters(groups, device)
+    if narrow is not None:
+        return _one_launch("clusters", groups, spec, narrow)
     cut, chosen = _cut(groups, device)
     if _are_whole(groups, chosen):
         return _one_launch("columns", cut, spec, chosen, _input_ahead(groups, _AHEAD_BYTES_OF_WHOLE, device))

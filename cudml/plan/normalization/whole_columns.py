@@ -9,6 +9,7 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, power_of_two, power_of_two_within
 from cudml.plan.normalization.column_tiles import SPAN_BYTES, Columns, one_span, span_of
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.narrow_strips import narrow_columns
 from cudml.plan.normalization.steps import SUMS_BYTES
 
 #: Neighbours of a thread, in bytes, where a block has whole columns. Their moments cost as much as the sums of some
@@ -100,6 +101,9 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     if _have_long_spans(groups, spans, strips):
         spans = spans._replace(span=2 * span)
     whole = _whole(groups, spans, strips)
+    narrow = narrow_columns(groups, whole, device)
+    if narrow is not None:
+        return narrow
     # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
     are_few = whole.grid(groups) < device.multiprocessors
     shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
