@@ -66,9 +66,9 @@ def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tile
     [
         ((131_072, 438), "float32", ("normalize_lines", "4", "24")),  # 80 registers, and one warp
         ((131_072, 340), "float32", ("normalize_lines", "3", "32")),
-        ((131_072, 224), "float32", ("normalize_short_lines", "4", "12")),
+        ((131_072, 224), "float32", ("normalize_short_lines", "4", "8")),
         ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
-        ((32_768, 10_032), "float32", ("normalize_lines", "8", "3")),
+        ((32_768, 10_032), "float32", ("normalize_lines", "8", "2")),
         ((52, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
         ((32_768, 3001), "float16", ("normalize_lines", "12", "12")),
         ((32_768, 3501), "float16", ("normalize_lines", "4", "6")),
@@ -113,8 +113,13 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
         ("float16", (52_428, 1280), 1, 5),
         ("float16", (37_449, 1792), 2, 4),
         ("float16", (24_576, 1536), 1, 6),
-        ("float16", (8192, 1024), 2, 2),
+        ("float16", (4096, 1024), 1, 4),
         ("float16", (1024, 1024), 4, 1),  # few
+        ("float16", (5461, 768), 1, 3),
+        ("float16", (1365, 768), 3, 1),
+        ("float16", (2048, 2048), 2, 4),
+        ("float16", (128, 8192), 8, 4),
+        ("float16", (512, 8192), 4, 8),
         ("float16", (2048, 1280), 3, 2),
         ("float16", (13_107, 5120), 5, 4),
         ("float16", (9362, 7168), 4, 8),
@@ -132,6 +137,10 @@ def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
         ("float32", (2048, 320), 1, 4),  # few: a short group
         ("float32", (4681, 7168), 7, 8),
         ("float32", (65_536, 4096), 8, 4),
+        ("float32", (204, 5120), 10, 4),  # few
+        ("float32", (819, 5120), 5, 8),
+        ("float32", (512, 8192), 16, 4),
+        ("float32", (2048, 8192), 8, 8),
         ("float32", (3727, 9001), 9, 8),
         ("float32", (2236, 15_001), 8, 16),
         ("float32", (2236, 15_000), 15, 8),
@@ -572,3 +581,30 @@ def test_moments_of_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected
     moment = layout((1, shape[1], 1, 1))
     arrays = {"input": layout(shape, dtype), "mean": moment, "variance": moment}
     assert kernels(make_plan(Moments((0, 2, 3)), arrays)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((3276, 32, 10, 64), "float16", ("1", "3", "32", "1")),
+        ((51, 32, 10, 64), "float16", ("3", "1", "10", "1")),  # few
+        ((819, 32, 10, 256), "float16", ("3", "4", "10", "0")),
+        ((12, 32, 10, 256), "float16", ("3", "4", "8", "1")),  # all are worked on at once
+        ((409, 32, 20, 256), "float16", ("5", "4", "8", "0")),
+        ((102, 32, 20, 1024), "float16", ("10", "8", "3", "0")),
+        ((4, 32, 4, 3136), "float16", ("13", "4", "3", "0")),  # few groups
+        ((1337, 32, 32, 49), "float16", ("1", "7", "32", "0")),  # channels of no whole chunks
+        ((3276, 32, 10, 64), "float32", ("1", "5", "16", "0")),
+        ((819, 32, 10, 256), "float32", ("5", "4", "6", "0")),
+        ((204, 32, 10, 1024), "float32", ("10", "8", "2", "0")),
+        ((128, 32, 64, 256), "float32", ("16", "8", "2", "0")),
+    ],
+)
+def test_groups_of_channels_have_few_of_their_scales_at_a_time(shape, dtype, expected):
+    source = layout(shape, dtype)
+    _, groups, channels, _ = shape
+    scale = layout((1, groups, channels, 1), dtype)
+    plan = make_plan(Normalization((2, 3)), {"input": source, "output": source, "scale": scale, "bias": scale})
+    found = constants(plan)
+    assert plan.launches[0].kernel == "normalize_lines"
+    assert tuple(found[name] for name in ("WARPS", "ROWS", "RESIDENT", "OPERANDS_EARLY")) == expected

@@ -12,8 +12,12 @@ from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, Struct, constants_of
 from cudml.plan.spec import Normalization
 
-#: Rows for each multiprocessor from which on it is memory alone that counts.
-_MANY_ROWS = 256
+#: Rows for each multiprocessor from which on it is memory alone that counts, and of aligned halves that are normalized
+#: those from which on warps hold more, each of a group of four rows without a scale of each element, and of others, but
+#: for those of six: (5461, 768) float16s take an H200 7.5 us so and 8.2 otherwise, (2048, 2048) 6.1 and 6.6, but (2730,
+#: 1536) 7.3 and 7.1; (16, 64, 1024) with a scale of each channel, 31 rows, 2.3 and 2.9, (1024, 1024) with one of each
+#: element 2.8 and 2.6.
+_VERY_MANY_ROWS, _MANY_FOUR_ROWS, _MANY_ROWS_OF_HALVES = 256, 24, 100
 
 #: Threads of all blocks that shall fit a multiprocessor, which leaves each so many registers: 32 for some moments of
 #: many halves; 48 for other moments of several warps, and for long runs of halves of which a warp holds few rows; 56
@@ -61,8 +65,18 @@ def are_any_runs(groups: Groups) -> bool:
 
 
 def are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether groups of so many rows are so many that it counts how much a warp holds."""
+    if groups.source.dtype.itemsize != 2 or not (groups.has("output") and groups.packed("input")):
+        return are_very_many(groups, rows, device)
+    if rows == 6:
+        return are_very_many(groups, rows, device)
+    is_short = rows == 4 and not groups.has_own_operands
+    return groups.count * rows > (_MANY_FOUR_ROWS if is_short else _MANY_ROWS_OF_HALVES) * device.multiprocessors
+
+
+def are_very_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether groups of so many rows are so many that it is memory alone that counts."""
-    return groups.count * rows > _MANY_ROWS * device.multiprocessors
+    return groups.count * rows > _VERY_MANY_ROWS * device.multiprocessors
 
 
 def is_shifted(groups: Groups) -> bool:

@@ -7,6 +7,13 @@ from __future__ import annotations
 import math
 
 from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.normalization.channel_lines import (
+    are_of_channels,
+    line_rows_of_channels,
+    may_load_early,
+    rows_of_warp_alone,
+    threads_of_channels,
+)
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import (
     AS_COMPILERS_CHOOSE,
@@ -14,9 +21,11 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_56,
     THREADS_OF_64,
     THREADS_OF_80,
+    THREADS_OF_96,
     THREADS_OF_128,
     are_any_runs,
     are_many,
+    are_very_many,
     ends_of,
     input_ahead,
     is_gelu,
@@ -62,6 +71,12 @@ _MOST_ROWS_OF_RUNS = 64
 _LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
 _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 
+#: And where they are few rows for each multiprocessor: (36, 7168) float16s with their own scale take an H200 2.1 us so
+#: and 3.3 by 8 rows, (128, 8192) 3.1 and 3.7. Of floats, to which fewer are few if a group has no more rows than that:
+#: (204, 5120) floats take 3.8 us so and 5.0 by 8 rows, (819, 5120) 11.2 and 10.8, (512, 8192) 11.3 and 12.2.
+_LINE_ROWS_OF_FEW_HALVES, _FEW_ROWS_OF_HALVES = ((4, 1), (8, 2), (40, 4), (128, 8)), 100
+_LINE_ROWS_OF_FEW, _FEW_ROWS, _FEWER_ROWS, _MOST_ROWS_OF_FEWER = ((4, 1), (8, 2), (64, 4), (128, 8)), 256, 128, 40
+
 #: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2. If each
 #: element has its own scale and bias (9998, 6001) take 97 us and 119, and (10984, 8193) 145, and 182 by 8.
 _LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (6, 2), (64, 4), (128, 8))
@@ -81,6 +96,12 @@ _ROWS_OF_TWO_WARPS, _OF_TWO_WARPS = 4, 2
 #: 123 by 8 rows, but (2999, 10001) without a scale 98 and 84. Nor are several runs faster: (64, 2048, 14, 14) over 0,
 #: 2, 3 take an H100 98.4 us so, and 87.1.
 MOST_ROWS, _ROWS_OF_LARGE, _ROWS_OF_LARGE_SHIFTED = 16, 64, 96
+
+#: Rows of a group of halves at the most that has 96 registers where groups are neither few nor many.
+_MOST_ROWS_OF_SOME = 32
+
+#: And of floats with scale and bias of each element: (409, 10240) take 12.0 us with 80 registers, and 14.0 with 64.
+_ROWS_OF_LARGE_SCALED = 80
 
 #: So many rows for each multiprocessor that it is no longer one warp that counts.
 _SOME_ROWS = 48
@@ -118,8 +139,9 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
-    are_many = groups.has_own_operands or groups.has_operands_of_runs
-    has_registers = not are_many or of_warp <= 2 or (of_warp <= 4 and at_once)
+    has_registers = not groups.has_operands_down or of_warp <= 2 or (of_warp <= 4 and at_once)
+    if are_of_channels(groups) and of_warp > 2:
+        has_registers &= may_load_early(groups, rows)
     shares = shares_of_own_warp(groups, rows) if warps == 1 else shares_of_warps(groups, spec, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, spec, rows, of_warp, at_once, device)
@@ -144,9 +166,13 @@ def shares_of_warps(groups: Groups, spec: Normalization, warps: int, of_warp: in
 
 def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: int, device: DeviceProperties) -> int:
     """Of a group of so many rows."""
-    table, packed, many = _line_rows(groups, spec), groups.packed("input"), are_many(groups, rows, device)
+    table, packed, many = _line_rows(groups, spec, rows, device), groups.packed("input"), are_many(groups, rows, device)
     if _holds_most(groups, rows):
         return MOST_ROWS
+    if are_of_channels(groups) and groups.has("output") and not is_gelu(spec):
+        alone = rows_of_warp_alone(groups, rows, device)
+        if alone is not None:
+            return alone
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
     is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
@@ -171,13 +197,16 @@ def _holds_most(groups: Groups, rows: int) -> bool:
     return rows > _ROWS_OF_LARGE and not groups.has_own_operands and groups.length % groups.chunk == 0
 
 
-def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ...]:
-    """The table of rows of a warp."""
+def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DeviceProperties) -> tuple[tuple[int, int], ...]:
+    """The table of rows of a warp, for groups of so many."""
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
+    if are_of_channels(groups) and not is_gelu(spec):
+        return line_rows_of_channels(groups, rows, device)
+    of_multiprocessor = groups.count * rows / device.multiprocessors
     if _is_of_halves(groups) and groups.packed("input"):
-        return _LINE_ROWS_OF_HALVES
+        return _LINE_ROWS_OF_FEW_HALVES if of_multiprocessor <= _FEW_ROWS_OF_HALVES else _LINE_ROWS_OF_HALVES
     if _is_of_halves(groups) and not is_gelu(spec):
         return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
     if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or is_gelu(spec):
@@ -186,7 +215,10 @@ def _line_rows(groups: Groups, spec: Normalization) -> tuple[tuple[int, int], ..
         return _LINE_ROWS_OF_RUNS
     if groups.source.dtype.itemsize == 8:
         return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
-    return _OTHER_LINE_ROWS if groups.is_double else LINE_ROWS
+    if groups.is_double:
+        return _OTHER_LINE_ROWS
+    few = _FEWER_ROWS if rows <= _MOST_ROWS_OF_FEWER else _FEW_ROWS
+    return _LINE_ROWS_OF_FEW if groups.packed("input") and of_multiprocessor <= few else LINE_ROWS
 
 
 def _is_of_halves(groups: Groups) -> bool:
@@ -221,6 +253,10 @@ def _threads(
     or not."""
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
+    if are_of_channels(groups) and groups.has("output") and not is_gelu(spec):
+        of_channels = threads_of_channels(groups, rows, math.ceil(rows / of_warp), of_warp)
+        if of_channels is not None:
+            return of_channels
     if of_warp == 4 and not at_once and groups.packed("input"):
         chosen = _threads_of_4_rows(groups, spec, rows)
         if chosen is not None:
@@ -229,9 +265,18 @@ def _threads(
         if of_warp < _ROWS_OF_56 or not is_shifted(groups):
             return THREADS_OF_48
         return THREADS_OF_64 if groups.has_own_operands else THREADS_OF_56
-    are_large = of_warp == 8 and (rows <= _ROWS_OF_LARGE or _are_large_in_runs(groups, rows, device))
+    if _is_of_halves(groups) and groups.packed("input") and _are_some_large(groups, rows, of_warp, device):
+        return THREADS_OF_96
+    most = _ROWS_OF_LARGE_SCALED if groups.has_own_operands and groups.packed("input") else _ROWS_OF_LARGE
+    are_large = of_warp == 8 and (rows <= most or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
+
+
+def _are_some_large(groups: Groups, rows: int, of_warp: int, device: DeviceProperties) -> bool:
+    """Whether there are neither few nor many large groups, 8 rows to a warp, each of which should be worked on soon:
+    (585, 7168) float16s take an H200 6.7 us with 96 registers, and 7.7 with 80, but (2340, 7168) 22.5 and 21.5."""
+    return of_warp == 8 and rows <= _MOST_ROWS_OF_SOME and not are_very_many(groups, rows, device)
 
 
 def _threads_of_4_rows(groups: Groups, spec: Normalization, rows: int) -> int | None:

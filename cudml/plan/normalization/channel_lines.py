@@ -1,0 +1,80 @@
+"""How groups that are one aligned run of memory, with a scale or bias of each of their channels, are shared out to
+warps: images that are normalized as a whole, and groups of channels (lines.py has what is the same for all).
+
+On an H200, where a copy takes 64 to 65 us, (102, 32, 20, 1024) float16s over 2, 3 take 69 us so and 111 as other runs
+are shared out, (409, 32, 20, 256) 65 and 103, (273, 32, 16, 480) 73 and 99, (256, 32, 8, 1024) 65 and 81.
+"""
+
+from __future__ import annotations
+
+from cudml.plan.device import LANES, DeviceProperties
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.line_shares import (
+    THREADS_OF_48,
+    THREADS_OF_64,
+    THREADS_OF_80,
+    THREADS_OF_128,
+    are_many,
+    are_very_many,
+)
+
+#: Rows that each warp holds of a group of several warps, by the number of the group's rows: of very many halves, of
+#: other halves, of which (10, 32, 4, 3136) take 6.8 us by 4 rows and 10.6 by 8, (8, 32, 64, 256) 6.5 and 7.9; and of
+#: floats.
+_OF_HALVES = ((4, 1), (8, 2), (40, 4), (48, 8), (56, 4), (128, 8))
+_OF_FEWER_HALVES = ((4, 1), (8, 2), (64, 4), (128, 8))
+_OF_FLOATS = ((4, 1), (16, 2), (64, 4), (128, 8))
+
+#: Rows of groups of which a warp has one for itself: of floats but for some rows for each multiprocessor, and if they
+#: are many, and of many halves whose channels are no whole chunks. (3276, 32, 10, 64) floats take 127 us so and 161
+#: otherwise, (12, 32, 10, 64) 1.7 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6; (1337, 32, 32, 49) float16s 80 and 106.
+_ALONE, _MANY_ALONE, _ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
+_NOT_ALONE = range(32, 128)
+
+#: Rows of halves from which on scale and bias are loaded late even of few groups, 4 rows to a warp: (4, 32, 8, 1024)
+#: take 3.0 us so and 3.2 otherwise, (12, 32, 10, 256) 2.7 and 2.6. These have 48 registers.
+_LEAST_LATE = 17
+
+#: Threads of a block at the most that has 80 registers, 8 rows to a warp, of floats and of halves: (204, 32, 10, 1024)
+#: floats, 320 threads, take 127 us so and 130 with 64, (128, 32, 64, 256), 512 threads, 149 and 138; of float16s, 256
+#: threads, 67 and 70, (102, 32, 20, 1024), 320 threads, 71 and 69. Floats of a warp alone have 128: (2175, 32, 2, 482)
+#: take 129 us so and 142 with 80.
+_MOST_THREADS_OF_80, _MOST_THREADS_OF_80_OF_HALVES = 384, 256
+
+
+def are_of_channels(groups: Groups) -> bool:
+    """Whether groups are such."""
+    is_one_run = groups.packed("input") and groups.is_one_run("input") and not groups.is_double
+    return is_one_run and groups.has_operands_down and not groups.has_own_operands
+
+
+def line_rows_of_channels(groups: Groups, rows: int, device: DeviceProperties) -> tuple[tuple[int, int], ...]:
+    """The table of rows of a warp, for groups of so many."""
+    if groups.source.dtype.itemsize > 2:
+        return _OF_FLOATS
+    return _OF_HALVES if are_very_many(groups, rows, device) else _OF_FEWER_HALVES
+
+
+def rows_of_warp_alone(groups: Groups, rows: int, device: DeviceProperties) -> int | None:
+    """Those that a warp holds where it has a group of so many rows for itself; None where several share it."""
+    are_floats, many = groups.source.dtype.itemsize == 4, are_many(groups, rows, device)
+    some = groups.count * rows // device.multiprocessors in _NOT_ALONE
+    if are_floats and ((rows in _ALONE and not some) or (many and rows in _MANY_ALONE)):
+        return _ROWS_OF_ALONE
+    return _ROWS_OF_ALONE if many and rows in _MANY_ALONE and groups.has_operands_of_runs else None
+
+
+def may_load_early(groups: Groups, rows: int) -> bool:
+    """Whether scale and bias of 4 rows of each warp may be loaded along with them."""
+    return groups.source.dtype.itemsize > 2 or rows < _LEAST_LATE
+
+
+def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int) -> int | None:
+    """Of a multiprocessor; None where they are as those of others."""
+    are_halves = groups.source.dtype.itemsize == 2
+    if of_warp < _ROWS_OF_ALONE:
+        return THREADS_OF_48 if are_halves and of_warp == 4 and rows >= _LEAST_LATE else None
+    if warps == 1:
+        return THREADS_OF_64 if are_halves else THREADS_OF_128
+    most = _MOST_THREADS_OF_80_OF_HALVES if are_halves else _MOST_THREADS_OF_80
+    return THREADS_OF_80 if warps * LANES <= most else THREADS_OF_64
