@@ -24,8 +24,11 @@ from cudml.plan.normalization.line_shares import (
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Warps of a block, each with groups of its own.
-_WARPS = 2
+#: Warps of a block, each with groups of its own: of floats and halves in whole aligned chunks that are normalized, but
+#: for floats of more rows than so many, and of others. (16384, 16) floats take an H200 1.5 us by four warps with 64
+#: registers and 1.9 by two with 80, (174762, 24) 10.3 and 12.1, (671088, 100) 134 and 139, (32768, 32) float16s 2.3 and
+#: 2.7; but (8192, 512) floats 12.5 and 10.2.
+_WARPS_OF_PACKED, _MOST_ROWS_OF_FLOATS, _WARPS = 4, 2, 2
 
 #: Rows of 32 chunks that a warp holds of groups that it need not share: of several, or of one, which has no more than
 #: this, or than that if elements are halves or groups few: 1024 halves take 0.251 ms of a warp of its own with nobody
@@ -40,30 +43,30 @@ _SHORT_READERS_OF_HALVES = THREADS_OF_64
 #: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them.
 _FEW_ROWS = 16
 
+#: And by four warps: those of which a warp holds no more than a group, and two. Of (4096, 64) floats, 16 rows, it had
+#: better have two, which take 1.6 us, of (65536, 64) float16s four, 5.6 us, and 6.4 by two.
+_ROWS_BY_ONE, _ROWS_BY_TWO = 9, 64
+
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """A group or several for each warp; None where groups are longer."""
-    chunks, rows = chunks_of(groups), rows_of(groups)
-    few = groups.count * min(LANES, chunks) * rows <= _FEW_ROWS * LANES * device.multiprocessors
+    chunks, rows, few = chunks_of(groups), rows_of(groups), _rows_of_multiprocessor(groups, device) <= _FEW_ROWS
     if rows > (_SHORT_ROWS_OF_HALVES if few or groups.source.dtype.itemsize == 2 else _SHORT_ROWS):
         return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
-    most = group_rows if few else _SHORT_ROWS
+    most = max(group_rows, _most_rows_of_warp(groups, device))
     held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
-    packed = all(groups.packed(name) for name in ("input", "output") if groups.has(name))
-    threads = THREADS_OF_80 if groups.source.dtype.itemsize == 4 or not packed else THREADS_OF_64
-    few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
-    of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
+    warps = _warps_of(groups)
     shares = {
         **shares_of(groups, held),
-        "TEAMS": _WARPS,
+        "TEAMS": warps,
         "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
-        "RESIDENT": resident_blocks(groups, device, threads, _WARPS * LANES, of_readers),
+        "RESIDENT": _resident(groups, warps, group_rows, device),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
-        "ENDS": ends_of(groups, group_rows * lanes, _WARPS * groups_of_warp),
+        "ENDS": ends_of(groups, group_rows * lanes, warps * groups_of_warp),
     }
     if lanes < LANES:
         shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
@@ -71,6 +74,40 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         is_one_run = len(groups.kept.sizes) == 1 and groups.are_end_to_end("output")
         if not is_one_run:
             shares["OUTPUT_STEP"] = 0  # else several groups of a row are stored in one go
-    blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
+    blocks = math.ceil(groups.count / (warps * groups_of_warp))
     ahead = input_ahead(groups, device)
-    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS, ahead=ahead)
+    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, warps, ahead=ahead)
+
+
+def _are_packed(groups: Groups) -> bool:
+    return all(groups.packed(name) for name in ("input", "output") if groups.has(name))
+
+
+def _warps_of(groups: Groups) -> int:
+    """Of a block."""
+    are_packed = groups.has("output") and not groups.is_double and _are_packed(groups)
+    is_long = groups.source.dtype.itemsize > 2 and rows_of(groups) > _MOST_ROWS_OF_FLOATS
+    return _WARPS_OF_PACKED if are_packed and not is_long else _WARPS
+
+
+def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
+    """Of 32 chunks, in all groups."""
+    return groups.count * min(LANES, chunks_of(groups)) * rows_of(groups) / (LANES * device.multiprocessors)
+
+
+def _most_rows_of_warp(groups: Groups, device: DeviceProperties) -> int:
+    """That it holds, unless a group has more."""
+    if _warps_of(groups) == _WARPS:
+        return 1 if _rows_of_multiprocessor(groups, device) <= _FEW_ROWS else _SHORT_ROWS
+    lanes = power_of_two(min(LANES, chunks_of(groups)))
+    rows = groups.count * lanes * power_of_two(rows_of(groups)) / (LANES * device.multiprocessors)
+    return 1 if rows <= _ROWS_BY_ONE else 2 if rows <= _ROWS_BY_TWO else _SHORT_ROWS
+
+
+def _resident(groups: Groups, warps: int, group_rows: int, device: DeviceProperties) -> int:
+    """Blocks of so many warps that shall fit a multiprocessor, where groups have so many rows."""
+    is_small = groups.source.dtype.itemsize != 4 and _are_packed(groups)
+    threads = THREADS_OF_64 if warps == _WARPS_OF_PACKED or is_small else THREADS_OF_80
+    few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
+    of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
+    return resident_blocks(groups, device, threads, warps * LANES, of_readers)

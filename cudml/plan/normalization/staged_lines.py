@@ -34,7 +34,10 @@ _MOST_BYTES_OF_HALVES, _MOST_BYTES, _MOST_BYTES_OF_SCALED = 2100, 2448, 1700
 #: otherwise, (599186, 112), 7/8 of a row, 67 and 72, with arrays (838860, 80) 69 and 98, (1756210, 56) 114 and 106,
 #: (462427, 200) 138 and 110; (127100, 264) floats, 66/128 of a row, 67 and 82, (707842, 112) 157 and 148.
 _MOST_PART, _SMALL_PART, _MOST_OF_PART, _MOST_OF_LARGE_PART = 0.9, 0.6, 720, 360
+#: Floats with arrays that leave a quarter unused are slower only if a group has so few bytes, and a multiprocessor so
+#: many: (1398101, 48) take 146 us so and 135 otherwise, (174762, 24) 12.0 and 10.3, but (2796202, 24) 129 and 134.
 _MOST_PART_OF_SCALED, _MOST_OF_SCALED = 0.75, 640
+_MOST_PART_OF_FLOATS, _MOST_OF_SCALED_FLOATS, _LEAST_OF_SCALED_FLOATS = 0.7, 128, 1 << 18
 
 #: Threads that load from a bank of shared memory at a time, at the most, and from so many bytes of the input for each
 #: multiprocessor on, but of float64: (233016, 288) float16s, of which 4 meet, take 69 us so and 95 otherwise, (123333,
@@ -70,6 +73,13 @@ _MOST_OF_ONE, _MOST_OF_ONE_SCALED = 13, 11
 #: that: (201528, 333) float16s take 68 us by 32 and 73 by 16, (127341, 527) 74 and 68.
 _LINES_OF_SPAN, _LINES_OF_LONGEST, _LINES, _LEAST_LINES, _WIDE_BYTES = 128, 64, 32, 16, 900
 
+#: The same of halves with arrays in groups that begin at a multiple of some elements, where there are fewest bytes for
+#: each multiprocessor: (83, 64, 196) with a scale of each channel take 2.7 us so and 3.4 in spans of 4 chunks, (10485,
+#: 100) 2.7 and 3.5 as short lines. For each multiprocessor there are to be so many bytes and groups at least.
+_FEWEST_BYTES, _BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 1 << 15, 8192, 2
+_GRAIN_OF_FEWEST, _BYTES_OF_FEWEST = 4, range(200, 401)
+_LEAST_BYTES_OF_FEWEST, _LEAST_GROUPS_OF_FEWEST = 11 << 10, 30
+
 #: Threads of a multiprocessor by the chunks of a span, which leaves registers for it.
 _THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}
 
@@ -90,6 +100,8 @@ class _Cut(NamedTuple):
     @classmethod
     def of(cls, groups: Groups, device: DeviceProperties) -> _Cut:
         chunks, nbytes = chunks_of(groups), _bytes_of_group(groups)
+        if _may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < _FEWEST_BYTES:
+            return cls(_SPAN_OF_FEWEST, math.ceil(chunks / _SPAN_OF_FEWEST), _lines_of(_BLOCK_BYTES_OF_FEWEST, nbytes))
         are_few = groups.bytes_of_multiprocessor(device) < _FEW_BYTES
         is_scaled = groups.has_operands_down
         most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
@@ -98,7 +110,7 @@ class _Cut(NamedTuple):
         span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), _SPAN_OF_FEW if are_few else _SPAN)
         spans = math.ceil(chunks / span)
         if are_few:
-            lines = min(max(power_of_two_within(_BLOCK_BYTES_OF_FEW // nbytes or 1), _LEAST_LINES), _LINES_OF_SPAN)
+            lines = _lines_of(_BLOCK_BYTES_OF_FEW, nbytes)
         elif spans == 1:
             lines = _LINES_OF_LONGEST if is_longest else _LINES_OF_SPAN
         else:
@@ -142,6 +154,17 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
     blocks = math.ceil(groups.count / cut.lines)
     launch = Launch("normalize_staged_lines", blocks, cut.threads, arguments, shared_bytes, early=True)
     return Plan("normalization_staged_lines.cu", constants_of(**{**groups.constants(spec), **own}), (launch,))
+
+
+def _lines_of(block_bytes: int, nbytes: int) -> int:
+    """Groups of so many bytes that a block has where these are few."""
+    return min(max(power_of_two_within(block_bytes // nbytes or 1), _LEAST_LINES), _LINES_OF_SPAN)
+
+
+def _may_be_fewest(groups: Groups) -> bool:
+    """Whether these are halves with arrays of scale or bias in groups that gain by short spans where they are few."""
+    are_short = groups.grain >= _GRAIN_OF_FEWEST and _bytes_of_group(groups) in _BYTES_OF_FEWEST
+    return groups.are_scaled_halves and groups.has("output") and are_short
 
 
 def _threads(groups: Groups, cut: _Cut) -> int:
@@ -188,11 +211,13 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
     if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
         return False
+    if nbytes > _WIDE_BYTES and groups.has_operands_of_runs:
+        return False  # (69615, 2, 482) float16s with a scale of each channel take 97 us so, and 81 otherwise
     if chunks_of(groups) < (_LEAST_CHUNKS_OF_HALVES if is_half else _LEAST_CHUNKS):
         return False
-    if _are_packed(groups) and not _are_slow_parts(groups):
-        return False
     of_multiprocessor = groups.bytes_of_multiprocessor(device)
+    if _are_packed(groups) and not _are_slow_parts(groups, of_multiprocessor):
+        return False
     are_many = of_multiprocessor >= _LEAST_OF_MEETING and groups.source.dtype.itemsize <= 4
     most_meeting = _MOST_MEETING_OF_MANY if are_many else _MOST_MEETING
     return _meeting(groups) <= most_meeting and of_multiprocessor >= _least_bytes(groups)
@@ -201,6 +226,8 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
 def _least_bytes(groups: Groups) -> float:
     """Of the input, for each multiprocessor."""
     is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, _bytes_of_group(groups)
+    if _may_be_fewest(groups):
+        return max(_LEAST_BYTES_OF_FEWEST, nbytes * _LEAST_GROUPS_OF_FEWEST)
     least = _LEAST_BYTES if (is_half and not _are_packed(groups)) or not groups.has("output") else _LEAST_OF_OTHERS
     scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
     return max(
@@ -214,14 +241,17 @@ def _are_packed(groups: Groups) -> bool:
     return all(map(groups.packed, _names(groups)))
 
 
-def _are_slow_parts(groups: Groups) -> bool:
-    """Whether groups of whole aligned chunks leave so much of others' rows unused that these are slower."""
+def _are_slow_parts(groups: Groups, of_multiprocessor: float) -> bool:
+    """Whether groups of whole aligned chunks, of so many bytes for each multiprocessor, leave so much of others' rows
+    unused that these are slower."""
     chunks, nbytes = chunks_of(groups), _bytes_of_group(groups)
     part = chunks / power_of_two(chunks)
     if groups.widest > groups.source.dtype.itemsize:
         return False  # (302952, 160) float16s to floats: 101 us, and 74 otherwise
     if groups.has_operands_down:
-        return part <= _MOST_PART_OF_SCALED and nbytes <= _MOST_OF_SCALED
+        are_slow = nbytes <= _MOST_OF_SCALED_FLOATS and of_multiprocessor >= _LEAST_OF_SCALED_FLOATS
+        is_other = groups.source.dtype.itemsize == 4 and not are_slow
+        return part <= (_MOST_PART_OF_FLOATS if is_other else _MOST_PART_OF_SCALED) and nbytes <= _MOST_OF_SCALED
     are_slower = groups.source.dtype.itemsize == 2 or not groups.has("output") or part <= _SMALL_PART
     return part <= _MOST_PART and part * nbytes <= (_MOST_OF_PART if are_slower else _MOST_OF_LARGE_PART)
 
