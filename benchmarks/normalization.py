@@ -139,6 +139,23 @@ _SHORT_ODD: dict[str, tuple[Key, ...]] = {
     "float16": (((16268816, 33), 1), ((6710880, 80), 1), ((1612224, 333), 1), ((42798, 64, 14, 14), (2, 3))),
 }
 
+# Group norm: images, groups, channels of each and pixels, with a scale and bias for each channel.
+_CHANNEL_GROUPS: dict[str, tuple[Shape, ...]] = {
+    "float32": ((3276, 32, 10, 64), (128, 32, 64, 256), (16, 32, 10, 64)),
+    "float16": (
+        (3276, 32, 10, 64),
+        (409, 32, 20, 256),
+        (273, 32, 16, 480),
+        (102, 32, 20, 1024),
+        (256, 32, 8, 1024),
+        (16, 32, 10, 64),
+        (4, 32, 20, 256),
+    ),
+}
+
+# Columns of few elements.
+_FEW_COLUMNS: tuple[Key, ...] = (((256, 128), 0), ((2048, 8), 0), ((1024, 54), 0), ((16384, 2), 0), ((8192, 64), 0))
+
 # Columns of no power of two, of rows that begin amid lines of the cache.
 _OTHER_COLUMNS: dict[str, tuple[Key, ...]] = {
     "float32": (((33554, 2000), 0), ((134216, 1000), 0)),
@@ -188,8 +205,10 @@ _COMPILED: dict[str, tuple[Key, ...]] = {
         ((4096, 1024, 8, 8), (2, 3)),
         ((64, 1024), 1),
         ((16, 64, 8, 8), (0, 2, 3)),
+        ((2048, 8), 0),
+        ((1024, 54), 0),
     ),
-    "float16": (((16384, 16384), 1), (_IMAGES, (2, 3))),
+    "float16": (((16384, 16384), 1), (_IMAGES, (2, 3)), ((2048, 8), 0), ((1024, 54), 0)),
 }
 
 
@@ -209,6 +228,11 @@ def scale_shape(shape: Shape, axis: Axes) -> Shape:
     last = len(shape) - 1
     feature = last if last > 0 and axis in (tuple(range(last)), tuple(range(1, last))) else 1
     return tuple(length if place == feature and shape[0] > 1 else 1 for place, length in enumerate(shape))
+
+
+def channel_shape(shape: Shape) -> Shape:
+    """A scale per channel of images, groups, channels and pixels."""
+    return (1, *shape[1:3], 1)
 
 
 def _cases() -> Iterator[NormalizationCase]:
@@ -244,12 +268,21 @@ def _cases() -> Iterator[NormalizationCase]:
         yield from (_case(dtype, key, "short groups of odd lengths") for key in keys)
     for dtype, keys in _OTHER_COLUMNS.items():
         yield from (_case(dtype, key, "other columns") for key in keys)
+    for dtype, shapes in _CHANNEL_GROUPS.items():
+        yield from (_group_norm(dtype, shape) for shape in shapes)
+    for dtype in ("float32", "float16"):
+        yield from (_case(dtype, key, "few columns") for key in _FEW_COLUMNS)
     for dtype, keys in _LONG_ODD.items():
         yield from (_case(dtype, key, "long groups of odd lengths") for key in keys)
     for key in _MOMENTS_OF_HALVES:
         yield replace(_moments(_case("float16", key, "")), group="mean and variance of halves", required=None)
     for key in _SMALL:
         yield _case("float32", key, "small")
+
+
+def _group_norm(dtype: str, shape: Shape) -> NormalizationCase:
+    case = _case(dtype, (shape, (2, 3)), "groups of channels")
+    return replace(case, options={"scale": list(channel_shape(shape))})
 
 
 def _moments(case: NormalizationCase) -> NormalizationCase:
@@ -277,7 +310,8 @@ def arrays(case: NormalizationCase, xp: Any) -> Arrays:
             x if in_place else _laid_out(view_of_output, case.shape, lambda shape: xp.empty(shape, case.dtype))
         )
     if "scale" in case.options:
-        shape = scale_shape(case.shape, case.axis)
+        scale = zip(case.options["scale"], case.shape, strict=True)
+        shape = tuple(length if of_scale > 1 else 1 for of_scale, length in scale)
         found["scale"] = filled(xp, shape, case.dtype, 0.5, 1.5)
         found["bias"] = filled(xp, shape, case.dtype, -1, 1)
     return found

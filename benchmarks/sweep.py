@@ -44,7 +44,7 @@ _SETS, _SMALL_BYTES = 6, 100 << 20
 #: By name the axes of what are called norms, of images with their features in axis 1, but for the last one.
 _NORMS = {"instance": (2, 3), "batch": (0, 2, 3), "group": (1, 2, 3), "batch, channels last": (0, 1, 2)}
 
-_KINDS = ("scan", "scan", "normalization", "normalization", "moments", "modulus")
+_KINDS = ("scan", "scan", "normalization", "normalization", "group norm", "moments", "modulus")
 _RANKS = (1, 2, 2, 2, 3)
 _SCANNED = ("float32", "float32", "float16", "bfloat16", "float64", "int8", "int32", "int64")
 _NORMALIZED = ("float32", "float32", "float16", "bfloat16", "float64")
@@ -108,10 +108,12 @@ def _draw_case(draw: Draw) -> tuple[Family, Case]:
         shape, divisor = draw.shape(draw.size(), 2), draw.one_of(_DIVISORS)
         given = {"divisor": divisor} if divisor else {}
         return modulus, modulus.ModulusCase("fmod", draw.one_of(_DIVIDED), shape, None, given)
-    shape, axis = _draw_groups(draw)
+    is_per_channel = kind == "group norm"
+    shape, axis = _draw_channels(draw) if is_per_channel else _draw_groups(draw)
+    scale = normalization.channel_shape(shape) if is_per_channel else normalization.scale_shape(shape, axis)
     if kind == "moments":
         return normalization, normalization.NormalizationCase("mean_var", draw.one_of(_NORMALIZED), shape, axis)
-    options: dict[str, Any] = {"scale": list(normalization.scale_shape(shape, axis))}
+    options: dict[str, Any] = {"scale": list(scale)}
     op, dtype = "mean_variance_normalization", draw.one_of(_NORMALIZED)
     return normalization, normalization.NormalizationCase(op, dtype, shape, axis, options)
 
@@ -128,6 +130,13 @@ def _draw_groups(draw: Draw) -> tuple[tuple[int, ...], int | tuple[int, ...]]:
     count = max(2, size // (height * width * features))
     last = norm == "batch, channels last"
     return (count, height, width, features) if last else (count, features, height, width), _NORMS[norm]
+
+
+def _draw_channels(draw: Draw) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Images, groups, channels of each, and pixels, of which the latter share a mean."""
+    size, pixels, channels = draw.size(), draw.length(4096, least=4), draw.length(64, least=2)
+    groups = draw.length(min(32, size // (pixels * channels)), least=2)
+    return (max(2, size // (pixels * channels * groups)), groups, channels, pixels), (2, 3)
 
 
 class Found(NamedTuple):
