@@ -104,6 +104,51 @@ def test_a_few_rows_have_the_bits_of_columns(xp, length, scaled, dtype):
                 assert_same_bits(xp.to_numpy(row), xp.to_numpy(column))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((9, 40), 0),  # blocks have whole columns
+        ((67, 5), 0),
+        ((300, 34), 0),
+        ((513, 3), 0),  # clusters do
+        ((700, 20), 0),
+        ((1500, 10), 0),
+        ((3000, 2), 0),
+        ((4200, 6), 0),
+        ((3, 900, 16), 1),
+    ],
+)
+def test_few_columns_have_the_bits_of_many(xp, shape, axis, dtype):
+    """In narrow strips, for a GPU that has far more multiprocessors than they need, and for others."""
+    rng = np.random.default_rng(shape[axis])
+    x, channels = random(rng, shape, np.dtype(dtype)), (1,) * (len(shape) - 1) + shape[-1:]
+    scale, bias = (xp.asarray(random(rng, channels, np.float32)) for _ in range(2))
+    check(xp, x, (axis,), random(rng, channels, np.float32))
+    narrow = mean_variance_normalization(xp.asarray(x), scale, bias, axes=axis)
+    for properties in ({"cluster_launch": False}, {"multiprocessors": 1}):
+        with xp.planned_for(**properties):
+            other = mean_variance_normalization(xp.asarray(x), scale, bias, axes=axis)
+        assert_same_bits(xp.to_numpy(other), xp.to_numpy(narrow))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("channels", [(10, 64), (20, 33), (3, 1000), (64, 49), (20, 1024)], ids=str)
+def test_groups_of_channels_have_the_bits_of_others(xp, channels, dtype):
+    """A scale and a bias of each channel, of many groups and of few, and of each element."""
+    rng = np.random.default_rng(channels[0])
+    x = random(rng, (3, 2, *channels), np.dtype(dtype))
+    operands = [random(rng, (1, 2, channels[0], 1), np.float32) for _ in range(2)]
+    check(xp, x, (2, 3), operands[0])
+    scale, bias = map(xp.asarray, operands)
+    found = mean_variance_normalization(xp.asarray(x), scale, bias, axes=(2, 3))
+    with xp.planned_for(multiprocessors=1):
+        many = mean_variance_normalization(xp.asarray(x), scale, bias, axes=(2, 3))
+    each = [xp.asarray(np.broadcast_to(operand, (1, *x.shape[1:])).copy()) for operand in operands]
+    for other in (many, mean_variance_normalization(xp.asarray(x), *each, axes=(2, 3))):
+        assert_same_bits(xp.to_numpy(other), xp.to_numpy(found))
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)
 def test_odd_shapes(xp, shape):
     x = random(np.random.default_rng(20), shape, np.float32)
