@@ -64,9 +64,12 @@ def rows_of_warp_alone(groups: Groups, rows: int, device: DeviceProperties) -> i
     return _ROWS_OF_ALONE if many and rows in _MANY_ALONE and groups.has_operands_of_runs else None
 
 
-def may_load_early(groups: Groups, rows: int) -> bool:
-    """Whether scale and bias of 4 rows of each warp may be loaded along with them."""
-    return groups.source.dtype.itemsize > 2 or rows < _LEAST_LATE
+def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
+    """Whether scale and bias of all rows of a warp, 4 at least, are loaded along with them, if others' are or not."""
+    are_floats = groups.source.dtype.itemsize == 4
+    if are_floats and warps == 1:
+        return not groups.has_operands_of_runs
+    return usually and (are_floats or rows < _LEAST_LATE)
 
 
 def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int) -> int | None:

@@ -10,7 +10,7 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.normalization.channel_lines import (
     are_of_channels,
     line_rows_of_channels,
-    may_load_early,
+    loads_early,
     rows_of_warp_alone,
     threads_of_channels,
 )
@@ -141,7 +141,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
     has_registers = not groups.has_operands_down or of_warp <= 2 or (of_warp <= 4 and at_once)
     if are_of_channels(groups) and of_warp > 2:
-        has_registers &= may_load_early(groups, rows)
+        has_registers = loads_early(groups, rows, warps, has_registers)
     shares = shares_of_own_warp(groups, rows) if warps == 1 else shares_of_warps(groups, spec, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
     threads = _threads(groups, spec, rows, of_warp, at_once, device)
