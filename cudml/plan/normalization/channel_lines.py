@@ -19,15 +19,14 @@ from cudml.plan.normalization.line_shares import (
 )
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows: of very many halves, of
-#: other halves, of which (10, 32, 4, 3136) take 6.8 us by 4 rows and 10.6 by 8, (8, 32, 64, 256) 6.5 and 7.9; and of
-#: floats.
+#: others, of which (10, 32, 4, 3136) take 6.8 us by 4 rows and 10.6 by 8, (8, 32, 64, 256) 6.5 and 7.9; and of floats.
 _OF_HALVES = ((4, 1), (8, 2), (40, 4), (48, 8), (56, 4), (128, 8))
 _OF_FEWER_HALVES = ((4, 1), (8, 2), (64, 4), (128, 8))
 _OF_FLOATS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
 #: Rows of groups of which a warp has one for itself: of floats but for some rows for each multiprocessor, and if they
 #: are many, and of many halves whose channels are no whole chunks. (3276, 32, 10, 64) floats take 127 us so and 161
-#: otherwise, (12, 32, 10, 64) 1.7 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6; (1337, 32, 32, 49) float16s 80 and 106.
+#: otherwise, (12, 32, 10, 64) 1.8 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6; (1337, 32, 32, 49) float16s 80 and 106.
 _ALONE, _MANY_ALONE, _ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
 _NOT_ALONE = range(32, 128)
 
@@ -43,7 +42,7 @@ _MOST_THREADS_OF_80, _MOST_THREADS_OF_80_OF_HALVES = 384, 256
 
 
 def are_of_channels(groups: Groups) -> bool:
-    """Whether groups are such."""
+    """Whether groups are aligned runs with a scale or bias of each channel."""
     is_one_run = groups.packed("input") and groups.is_one_run("input") and not groups.is_double
     return is_one_run and groups.has_operands_down and not groups.has_own_operands
 
