@@ -34,35 +34,7 @@ def _shares(plan: Plan) -> tuple[int, ...]:
         ((512, 2048), "float32", (1, 16, 32, 4, 1)),  # else more blocks than multiprocessors
         ((1024, 2048), "float16", (1, 16, 32, 4, 1)),
         ((256, 4096), "float32", (1, 32, 16, 4, 1)),
-    ],
-)
-def test_few_columns_are_cut_into_narrow_strips(shape, dtype, shares):
-    plan = _plan(shape, dtype)
-    assert plan.launches[0].kernel == "normalize_columns"
-    assert _shares(plan) == shares
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [
-        ((256, 8192), "float32"),  # enough blocks of wide ones
-        ((1024, 4096), "float32"),  # more chunks than a thread should have
-        ((7, 512), "float32"),
-        ((256, 54), "int16"),
-    ],
-)
-def test_other_columns_are_not(shape, dtype):
-    assert _shares(_plan(shape, dtype))[:2] != (1, 8)
-
-
-def test_columns_with_a_scale_for_each_row_are_not():
-    plan = _plan((256, 64), scale=layout((256, 1)))
-    assert constants(plan)["VECTOR"] == "2"
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype", "shares"),
-    [
+        # clusters share longer ones
         ((513, 64), "float32", (1, 8, 16, 2, 5)),
         ((1024, 64), "float32", (1, 8, 16, 2, 8)),
         ((2048, 64), "float32", (1, 8, 32, 2, 8)),
@@ -76,10 +48,28 @@ def test_columns_with_a_scale_for_each_row_are_not():
         ((2048, 3), "float32", (1, 4, 32, 2, 8)),
     ],
 )
-def test_clusters_share_longer_columns(shape, dtype, shares):
+def test_few_columns_are_cut_into_narrow_strips(shape, dtype, shares):
     plan = _plan(shape, dtype)
-    assert plan.launches[0].kernel == "normalize_clusters"
+    assert plan.launches[0].kernel == ("normalize_clusters" if shares[-1] > 1 else "normalize_columns")
     assert _shares(plan) == shares
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "vector", "across"),
+    [
+        ((256, 8192), "float32", 2, 16),  # enough blocks of wide ones
+        ((1024, 4096), "float32", 2, 8),  # more chunks than a thread should have
+        ((7, 512), "float32", 1, 64),
+        ((256, 54), "int16", 2, 16),
+    ],
+)
+def test_other_columns_are_not(shape, dtype, vector, across):
+    assert _shares(_plan(shape, dtype))[:2] == (vector, across)
+
+
+def test_columns_with_a_scale_for_each_row_are_not():
+    plan = _plan((256, 64), scale=layout((256, 1)))
+    assert constants(plan)["VECTOR"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +91,10 @@ def test_gpus_without_clusters_have_none():
     source = layout((1024, 64))
     plan = make_plan(Normalization((0,)), {"input": source, "output": source}, H200._replace(cluster_launch=False))
     assert plan.launches[0].kernel == "normalize_columns"
+
+
+def test_rows_with_gaps_stay_strips_of_their_own():
+    """Of as few tiles as are cut otherwise."""
+    rows = layout((9317, 22), "float16", strides=(26, 1))
+    plan = make_plan(Normalization((0,)), {"input": rows, "output": layout((9317, 22), "float16")})
+    assert {dict(part.constants)["ROW_COLUMNS"] for part in plan.parts} == {"22"}

@@ -85,9 +85,9 @@ def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
 
 def _in_one_set(groups: Groups, spans: Columns, block: Columns, device: DeviceProperties) -> Columns | None:
     """Tiles of floats or halves that are normalized, of which no column has more than one block adds up; None where
-    there are more."""
+    there are more, or strips are rows, which are not cut."""
     size = groups.source.dtype.itemsize
-    if not groups.has("output") or not groups.are_floats or size not in _SIZES_OF_SETS:
+    if not groups.has("output") or not groups.are_floats or size not in _SIZES_OF_SETS or groups.by_rows:
         return None
     is_narrow = groups.row * size <= _NARROW_ROW_OF_SET
     strip_bytes = _LEAST_STRIP_OF_NARROW if is_narrow else _LEAST_STRIP_OF_SET
