@@ -16,7 +16,9 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_128,
     are_many,
     are_very_many,
+    is_gelu,
 )
+from cudml.plan.spec import Normalization
 
 #: Rows that each warp holds of a group of several warps, by the number of the group's rows: of very many halves, of
 #: others, of which (10, 32, 4, 3136) take 6.8 us by 4 rows and 10.6 by 8, (8, 32, 64, 256) 6.5 and 7.9; and of floats.
@@ -27,7 +29,7 @@ _OF_FLOATS = ((4, 1), (16, 2), (64, 4), (128, 8))
 #: Rows of groups of which a warp has one for itself: of floats but for some rows for each multiprocessor, and if they
 #: are many, and of many halves whose channels are no whole chunks. (3276, 32, 10, 64) floats take 127 us so and 161
 #: otherwise, (12, 32, 10, 64) 1.8 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6; (1337, 32, 32, 49) float16s 80 and 106.
-_ALONE, _MANY_ALONE, _ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
+_ALONE, _MANY_ALONE, ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
 _NOT_ALONE = range(32, 128)
 
 #: Rows of halves from which on scale and bias are loaded late even of few groups, 4 rows to a warp: (4, 32, 8, 1024)
@@ -41,10 +43,11 @@ _LEAST_LATE = 17
 _MOST_THREADS_OF_80, _MOST_THREADS_OF_80_OF_HALVES = 384, 256
 
 
-def are_of_channels(groups: Groups) -> bool:
-    """Whether groups are aligned runs with a scale or bias of each channel."""
+def are_of_channels(groups: Groups, spec: Normalization) -> bool:
+    """Whether these are aligned runs that are normalized with a scale or bias of each channel, not followed by gelu."""
     is_one_run = groups.packed("input") and groups.is_one_run("input") and not groups.is_double
-    return is_one_run and groups.has_operands_down and not groups.has_own_operands
+    are_scaled = groups.has("output") and groups.has_operands_down and not groups.has_own_operands
+    return is_one_run and are_scaled and not is_gelu(spec)
 
 
 def line_rows_of_channels(groups: Groups, rows: int, device: DeviceProperties) -> tuple[tuple[int, int], ...]:
@@ -54,13 +57,12 @@ def line_rows_of_channels(groups: Groups, rows: int, device: DeviceProperties) -
     return _OF_HALVES if are_very_many(groups, rows, device) else _OF_FEWER_HALVES
 
 
-def rows_of_warp_alone(groups: Groups, rows: int, device: DeviceProperties) -> int | None:
-    """Those that a warp holds where it has a group of so many rows for itself; None where several share it."""
-    are_floats, many = groups.source.dtype.itemsize == 4, are_many(groups, rows, device)
-    some = groups.count * rows // device.multiprocessors in _NOT_ALONE
-    if are_floats and ((rows in _ALONE and not some) or (many and rows in _MANY_ALONE)):
-        return _ROWS_OF_ALONE
-    return _ROWS_OF_ALONE if many and rows in _MANY_ALONE and groups.has_operands_of_runs else None
+def have_warps_alone(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether a warp has a group of so many rows for itself."""
+    are_floats = groups.source.dtype.itemsize == 4
+    if rows in _MANY_ALONE and are_many(groups, rows, device):
+        return are_floats or groups.has_operands_of_runs
+    return are_floats and rows in _ALONE and groups.count * rows // device.multiprocessors not in _NOT_ALONE
 
 
 def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
@@ -74,7 +76,7 @@ def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
 def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int) -> int | None:
     """Of a multiprocessor; None where they are as those of others."""
     are_halves = groups.source.dtype.itemsize == 2
-    if of_warp < _ROWS_OF_ALONE:
+    if of_warp < ROWS_OF_ALONE:
         return THREADS_OF_48 if are_halves and of_warp == 4 and rows >= _LEAST_LATE else None
     if warps == 1:
         return THREADS_OF_64 if are_halves else THREADS_OF_128

@@ -8,10 +8,11 @@ import math
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.normalization.channel_lines import (
+    ROWS_OF_ALONE,
     are_of_channels,
+    have_warps_alone,
     line_rows_of_channels,
     loads_early,
-    rows_of_warp_alone,
     threads_of_channels,
 )
 from cudml.plan.normalization.groups import Groups
@@ -71,11 +72,11 @@ _MOST_ROWS_OF_RUNS = 64
 _LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
 _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 
-#: And where they are few rows for each multiprocessor: (36, 7168) float16s with their own scale take an H200 2.1 us so
-#: and 3.3 by 8 rows, (128, 8192) 3.1 and 3.7. Of floats, to which fewer are few if a group has no more rows than that:
+#: And where they are not many: (36, 7168) float16s with their own scale take an H200 2.1 us so and 3.3 by 8 rows, (128,
+#: 8192) 3.1 and 3.7. Of floats, of which those of no more rows than that are to be no more for each multiprocessor:
 #: (204, 5120) floats take 3.8 us so and 5.0 by 8 rows, (819, 5120) 11.2 and 10.8, (512, 8192) 11.3 and 12.2.
-_LINE_ROWS_OF_FEW_HALVES, _FEW_ROWS_OF_HALVES = ((4, 1), (8, 2), (40, 4), (128, 8)), 100
-_LINE_ROWS_OF_FEW, _FEW_ROWS, _FEWER_ROWS, _MOST_ROWS_OF_FEWER = ((4, 1), (8, 2), (64, 4), (128, 8)), 256, 128, 40
+_LINE_ROWS_OF_FEW_HALVES, _LINE_ROWS_OF_FEW = ((4, 1), (8, 2), (40, 4), (128, 8)), ((4, 1), (8, 2), (64, 4), (128, 8))
+_MOST_ROWS_OF_SHORT, _FEW_SHORT_ROWS = 40, 128
 
 #: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2. If each
 #: element has its own scale and bias (9998, 6001) take 97 us and 119, and (10984, 8193) 145, and 182 by 8.
@@ -140,7 +141,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     warps = math.ceil(rows / of_warp)
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
     has_registers = not groups.has_operands_down or of_warp <= 2 or (of_warp <= 4 and at_once)
-    if are_of_channels(groups) and of_warp > 2:
+    if are_of_channels(groups, spec) and of_warp > 2:
         has_registers = loads_early(groups, rows, warps, has_registers)
     shares = shares_of_own_warp(groups, rows) if warps == 1 else shares_of_warps(groups, spec, warps, of_warp)
     shares["OPERANDS_EARLY"] = groups.has("output") and has_registers
@@ -169,10 +170,8 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     table, packed, many = _line_rows(groups, spec, rows, device), groups.packed("input"), are_many(groups, rows, device)
     if _holds_most(groups, rows):
         return MOST_ROWS
-    if are_of_channels(groups) and groups.has("output") and not is_gelu(spec):
-        alone = rows_of_warp_alone(groups, rows, device)
-        if alone is not None:
-            return alone
+    if are_of_channels(groups, spec) and have_warps_alone(groups, rows, device):
+        return ROWS_OF_ALONE
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
     is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
@@ -202,11 +201,10 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
-    if are_of_channels(groups) and not is_gelu(spec):
+    if are_of_channels(groups, spec):
         return line_rows_of_channels(groups, rows, device)
-    of_multiprocessor = groups.count * rows / device.multiprocessors
     if _is_of_halves(groups) and groups.packed("input"):
-        return _LINE_ROWS_OF_FEW_HALVES if of_multiprocessor <= _FEW_ROWS_OF_HALVES else _LINE_ROWS_OF_HALVES
+        return _LINE_ROWS_OF_HALVES if are_many(groups, rows, device) else _LINE_ROWS_OF_FEW_HALVES
     if _is_of_halves(groups) and not is_gelu(spec):
         return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
     if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or is_gelu(spec):
@@ -217,8 +215,9 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
         return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
     if groups.is_double:
         return _OTHER_LINE_ROWS
-    few = _FEWER_ROWS if rows <= _MOST_ROWS_OF_FEWER else _FEW_ROWS
-    return _LINE_ROWS_OF_FEW if groups.packed("input") and of_multiprocessor <= few else LINE_ROWS
+    are_short = rows <= _MOST_ROWS_OF_SHORT and groups.count * rows > _FEW_SHORT_ROWS * device.multiprocessors
+    are_few = groups.packed("input") and not (are_short or are_very_many(groups, rows, device))
+    return _LINE_ROWS_OF_FEW if are_few else LINE_ROWS
 
 
 def _is_of_halves(groups: Groups) -> bool:
@@ -253,7 +252,7 @@ def _threads(
     or not."""
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
-    if are_of_channels(groups) and groups.has("output") and not is_gelu(spec):
+    if are_of_channels(groups, spec):
         of_channels = threads_of_channels(groups, rows, math.ceil(rows / of_warp), of_warp)
         if of_channels is not None:
             return of_channels

@@ -45,11 +45,9 @@ _MOST_BLOCKS_OF_CLUSTER = 8
 _MOST_BLOCKS, _MOST_BYTES = 2, 19_000
 
 
-def narrow_columns(groups: Groups, whole: Columns, device: DeviceProperties) -> Columns | None:
-    """Strips of whole columns in place of those, which are few; None where they are no faster."""
+def narrow_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Strips of whole columns in place of wide ones, which are few; None where they are no faster."""
     if not _are_able(groups) or groups.length < _LEAST_LENGTH or groups.by_rows:
-        return None
-    if whole.grid(groups) >= device.multiprocessors:
         return None
     chunks = math.ceil(groups.length / groups.chunk)
     least = max(_STRIP_BYTES // groups.source.dtype.itemsize, power_of_two(math.ceil(_LEAST_THREADS / chunks)))

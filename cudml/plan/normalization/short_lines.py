@@ -57,7 +57,7 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     most = max(group_rows, _most_rows_of_warp(groups, device))
     held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
-    warps = _warps_of(groups)
+    warps = _WARPS_OF_PACKED if _is_by_packed_blocks(groups) else _WARPS
     shares = {
         **shares_of(groups, held),
         "TEAMS": warps,
@@ -83,11 +83,10 @@ def _are_packed(groups: Groups) -> bool:
     return all(groups.packed(name) for name in ("input", "output") if groups.has(name))
 
 
-def _warps_of(groups: Groups) -> int:
-    """Of a block."""
+def _is_by_packed_blocks(groups: Groups) -> bool:
+    """Whether blocks have _WARPS_OF_PACKED warps."""
     are_packed = groups.has("output") and not groups.is_double and _are_packed(groups)
-    is_long = groups.source.dtype.itemsize > 2 and rows_of(groups) > _MOST_ROWS_OF_FLOATS
-    return _WARPS_OF_PACKED if are_packed and not is_long else _WARPS
+    return are_packed and (groups.source.dtype.itemsize == 2 or rows_of(groups) <= _MOST_ROWS_OF_FLOATS)
 
 
 def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
@@ -97,7 +96,7 @@ def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
 
 def _most_rows_of_warp(groups: Groups, device: DeviceProperties) -> int:
     """That it holds, unless a group has more."""
-    if _warps_of(groups) == _WARPS:
+    if not _is_by_packed_blocks(groups):
         return 1 if _rows_of_multiprocessor(groups, device) <= _FEW_ROWS else _SHORT_ROWS
     lanes = power_of_two(min(LANES, chunks_of(groups)))
     rows = groups.count * lanes * power_of_two(rows_of(groups)) / (LANES * device.multiprocessors)
@@ -107,7 +106,7 @@ def _most_rows_of_warp(groups: Groups, device: DeviceProperties) -> int:
 def _resident(groups: Groups, warps: int, group_rows: int, device: DeviceProperties) -> int:
     """Blocks of so many warps that shall fit a multiprocessor, where groups have so many rows."""
     is_small = groups.source.dtype.itemsize != 4 and _are_packed(groups)
-    threads = THREADS_OF_64 if warps == _WARPS_OF_PACKED or is_small else THREADS_OF_80
+    threads = THREADS_OF_64 if _is_by_packed_blocks(groups) or is_small else THREADS_OF_80
     few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
     of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
     return resident_blocks(groups, device, threads, warps * LANES, of_readers)

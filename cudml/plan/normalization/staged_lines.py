@@ -34,9 +34,10 @@ _MOST_BYTES_OF_HALVES, _MOST_BYTES, _MOST_BYTES_OF_SCALED = 2100, 2448, 1700
 #: otherwise, (599186, 112), 7/8 of a row, 67 and 72, with arrays (838860, 80) 69 and 98, (1756210, 56) 114 and 106,
 #: (462427, 200) 138 and 110; (127100, 264) floats, 66/128 of a row, 67 and 82, (707842, 112) 157 and 148.
 _MOST_PART, _SMALL_PART, _MOST_OF_PART, _MOST_OF_LARGE_PART = 0.9, 0.6, 720, 360
+_MOST_PART_OF_SCALED, _MOST_OF_SCALED = 0.75, 640
+
 #: Floats with arrays that leave a quarter unused are slower only if a group has so few bytes, and a multiprocessor so
 #: many: (1398101, 48) take 146 us so and 135 otherwise, (174762, 24) 12.0 and 10.3, but (2796202, 24) 129 and 134.
-_MOST_PART_OF_SCALED, _MOST_OF_SCALED = 0.75, 640
 _MOST_PART_OF_FLOATS, _MOST_OF_SCALED_FLOATS, _LEAST_OF_SCALED_FLOATS = 0.7, 128, 1 << 18
 
 #: Threads that load from a bank of shared memory at a time, at the most, and from so many bytes of the input for each
@@ -62,6 +63,13 @@ _LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
 #: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
 _FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
 
+#: The same of halves with arrays in groups that begin at a multiple of some elements, where there are fewest bytes for
+#: each multiprocessor: (83, 64, 196) with a scale of each channel take 2.7 us so and 3.4 in spans of 4 chunks, (10485,
+#: 100) 2.7 and 3.5 as short lines. For each multiprocessor there are to be so many bytes and groups at least.
+_FEWEST_BYTES, _BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 1 << 15, 8192, 2
+_GRAIN_OF_FEWEST, _BYTES_OF_FEWEST = 4, range(200, 401)
+_LEAST_BYTES_OF_FEWEST, _LEAST_GROUPS_OF_FEWEST = 11 << 10, 30
+
 #: Chunks of a span. Groups of up to 8 are one, and with more registers those of up to 13, or 11 with arrays down a
 #: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71, but of (671088, 100) with
 #: arrays 70 and 99. Long groups have such long ones too, but with arrays: (74152, 905) take 75 us so and 78 otherwise,
@@ -72,13 +80,6 @@ _MOST_OF_ONE, _MOST_OF_ONE_SCALED = 13, 11
 #: Groups of a block that are a span each, and the longest span; of several spans; and of several of more bytes than
 #: that: (201528, 333) float16s take 68 us by 32 and 73 by 16, (127341, 527) 74 and 68.
 _LINES_OF_SPAN, _LINES_OF_LONGEST, _LINES, _LEAST_LINES, _WIDE_BYTES = 128, 64, 32, 16, 900
-
-#: The same of halves with arrays in groups that begin at a multiple of some elements, where there are fewest bytes for
-#: each multiprocessor: (83, 64, 196) with a scale of each channel take 2.7 us so and 3.4 in spans of 4 chunks, (10485,
-#: 100) 2.7 and 3.5 as short lines. For each multiprocessor there are to be so many bytes and groups at least.
-_FEWEST_BYTES, _BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 1 << 15, 8192, 2
-_GRAIN_OF_FEWEST, _BYTES_OF_FEWEST = 4, range(200, 401)
-_LEAST_BYTES_OF_FEWEST, _LEAST_GROUPS_OF_FEWEST = 11 << 10, 30
 
 #: Threads of a multiprocessor by the chunks of a span, which leaves registers for it.
 _THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}

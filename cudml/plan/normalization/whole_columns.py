@@ -101,11 +101,11 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     if _have_long_spans(groups, spans, strips):
         spans = spans._replace(span=2 * span)
     whole = _whole(groups, spans, strips)
-    narrow = narrow_columns(groups, whole, device)
+    are_few = whole.grid(groups) < device.multiprocessors
+    narrow = narrow_columns(groups, device) if are_few else None
     if narrow is not None:
         return narrow
     # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
-    are_few = whole.grid(groups) < device.multiprocessors
     shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
     chosen = shorter if shorter and shorter.threads <= _THREADS else whole
     most_alone = _MOST_STEPS_OF_FEW if groups.by_rows and are_few else MOST_ROWS_ALONE
