@@ -184,7 +184,9 @@ def test_axes_beside_the_scanned_one_are_one_run(shape, axis, kernel, vector):
         ((100_000, 5, 7, 8, 3), "float32", "scan_panels"),
         ((10_000, 3072, 2), "float32", "scan_long_panels"),
         ((10_000, 3073, 2), "float32", "scan_columns"),  # more than 24 KB
-        ((10_000, 4096, 2), "float16", "scan_columns"),  # a thread takes longer for narrow elements
+        ((10_000, 4096, 2), "float16", "scan_long_panels"),
+        ((10_000, 3584, 2), "int8", "scan_long_panels"),
+        ((10_000, 4096, 2), "int8", "scan_columns"),  # a thread takes longer for single bytes
         ((10_000, 512, 8), "int8", "scan_panels"),
         ((10_000, 16, 3), "complex128", "scan_short_columns"),
         ((1, 100_000, 3), "float32", "scan_columns"),
@@ -194,6 +196,13 @@ def test_short_panels_are_moved_in_runs(shape, dtype, kernel):
     array = layout(shape, dtype)
     plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array})
     assert kernels(plan) == [kernel]
+
+
+def test_panels_that_begin_amid_a_vector_are_moved_in_runs_whatever_their_elements():
+    array = layout((10_000, 4096, 2), "int8")
+    for arrays in ({"input": array._replace(alignment=1)}, {"output": array._replace(alignment=1)}):
+        plan = make_plan(Scan("sum", array.dtype, 1), {"input": array, "output": array} | arrays)
+        assert kernels(plan) == ["scan_long_panels"]
 
 
 def test_panels_with_gaps_are_not_runs():
@@ -334,3 +343,42 @@ def test_strips_in_step_are_of_whole_packs():
 
     assert kernel(1048576) == ["scan_columns_in_step"]
     assert kernel(1048575) != ["scan_columns_in_step"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "blocks", "threads"),
+    [
+        ((126, 4193), "float16", 132, 128),  # pieces of 64 bytes
+        ((116, 6550), "float32", 205, 128),  # of 128
+        ((124, 62_638), "bfloat16", 490, 512),  # of 256
+        ((24, 490), "float32", 4, 64),  # whole columns of few small blocks
+        ((23, 67_016), "float32", 262, 128),
+    ],
+)
+def test_blocks_of_short_columns_are_small_where_they_are_few(shape, dtype, blocks, threads):
+    array = layout(shape, dtype)
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, H200)
+    assert [(launch.kernel, launch.grid, launch.block) for launch in plan.launches] == [
+        ("scan_short_columns", blocks, threads)
+    ]
+
+
+@pytest.mark.parametrize(("shape", "overlapping"), [((9958, 1092), "0"), ((10_798, 2298), "1")])
+def test_strips_overlap_in_arrays_that_no_cache_holds(shape, overlapping):
+    array = layout(shape, "float16")
+    plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, H200)
+    assert constants(plan)["OVERLAPPING"] == overlapping
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernel"),
+    [
+        ((2692, 37_338), "float64", "scan_columns_in_step"),
+        ((2692, 25_000), "int64", "scan_columns"),
+        ((600, 63_116), "float32", "scan_whole_columns"),
+        ((600, 210_000), "float32", "scan_columns_in_step"),
+    ],
+)
+def test_strips_of_wide_elements_go_down_in_step_sooner(shape, dtype, kernel):
+    array = layout(shape, dtype)
+    assert kernels(make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, H200)) == [kernel]

@@ -49,9 +49,11 @@ def are_panels(layout: ArrayLayout, line: Dims, axis: Dims) -> bool:
     return axis.strides == (inner * size,) and line.strides == (*outer, size)
 
 
-def panels_of_block(nbytes: int, outer: int, device: DeviceProperties, of_block: int = _BYTES) -> int:
+def panels_of_block(
+    nbytes: int, outer: int, device: DeviceProperties, of_block: int = _BYTES, blocks: int = _BLOCKS
+) -> int:
     """Of `outer` panels of so many bytes: a power of two, so that many shapes share a kernel."""
-    of_few = math.ceil(outer / (_BLOCKS * device.multiprocessors))
+    of_few = math.ceil(outer / (blocks * device.multiprocessors))
     return power_of_two_within(max(1, min(of_block // nbytes, of_few)))
 
 

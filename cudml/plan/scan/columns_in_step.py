@@ -12,10 +12,11 @@ from cudml.plan.scan.column_case import ColumnCase
 from cudml.plan.scan.work import Constants, Work
 
 #: Blocks go down such columns in step (kernels/scan_columns_in_step.cu) where elements are as wide as what is summed
-#: and strips have so many bytes of a row at least: on an H200 (256, 1048576) float32 takes 0.527 ms that way and 0.545
-#: by threads that each go down as fast as they can, (1024, 262144) 0.506 and 0.532, (128, 1048576) int64 0.527 and
-#: 0.543. Registers have room for two packs a thread where columns have no more rows of the tree than this.
-_LEAST_STRIP_BYTES, _MOST_STEP_SCANNERS, _ROWS_OF_TWO_PACKS = 6144, 16, 2
+#: and strips have so many bytes of a row at least, by the bytes of an element: on an H200 (256, 1048576) float32 takes
+#: 0.527 ms that way and 0.545 by threads that each go down as fast as they can, (1024, 262144) 0.506 and 0.532, (128,
+#: 1048576) int64 0.527 and 0.543; (2692, 37338) float64 425 us and 520, (1781, 46894) int64 341 and 425, (3595, 30776)
+#: 476 and 497. Registers have room for two packs a thread where columns have no more rows of the tree than this.
+_LEAST_STRIP_BYTES, _MOST_STEP_SCANNERS, _ROWS_OF_TWO_PACKS = {4: 6144, 8: 1536, 16: 6144}, 16, 2
 
 #: Slices, their stages, and what of a strip is on its way at a time: (256, 1048576) float32 takes 0.528 ms with three
 #: slices, 0.539 with four, and 0.602 with two.
@@ -67,7 +68,7 @@ def strips_in_step(case: ColumnCase) -> StripsInStep | None:
     passes = math.ceil(sectors * SECTOR_BYTES / (device.multiprocessors * widest))
     strips = StripsInStep(math.ceil(sectors / (device.multiprocessors * passes)) * SECTOR_BYTES, passes)
     fits = strips.shared_bytes <= device.shared_bytes_per_block
-    return strips if strips.nbytes >= _LEAST_STRIP_BYTES and fits else None
+    return strips if strips.nbytes >= _LEAST_STRIP_BYTES[size] and fits else None
 
 
 def _tree_rows(work: Work) -> int:

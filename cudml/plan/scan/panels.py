@@ -6,17 +6,18 @@ import math
 from collections.abc import Mapping
 
 from cudml.plan.device import LANES
-from cudml.plan.layout import SECTOR_BYTES, power_of_two_within
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, power_of_two_within
 from cudml.plan.loads import asked_for_ahead
 from cudml.plan.panels import MOST_BYTES, are_panels, panels_of_block, staging_of
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.scan.column_case import ColumnCase
 from cudml.plan.scan.work import Constants
 
-#: Bytes of a panel with long columns at the most, by the bytes of an element, as narrow elements take a thread longer
-#: than memory: (26571, 1000, 7) int8 take an H100 180 us so and 254 on the assembly line, (11625, 1000, 16) 210 and
-#: 137, (23250, 2000, 2) float16 161 and 204, (13285, 1000, 7) 160 and 142.
-_MOST_BYTES_OF_LONG = {1: 7168, 2: 8192, 4: MOST_BYTES, 8: MOST_BYTES}
+#: Bytes of a panel with long columns at the most, of aligned single bytes, which take a thread longer than memory:
+#: (26571, 1000, 7) int8 take an H100 180 us so and 254 on the assembly line, (11625, 1000, 16) 210 and 137. All others
+#: may have as many as panels can: (3655, 510, 9) float16s take an H200 31 us so and 53 otherwise, from the second
+#: element on 32 and 283, (2796, 300, 20) 32 and 46, but (2396, 1000, 7) 35 and 32.
+_MOST_BYTES_OF_BYTES = 7168
 
 #: Steps of a column that the compiler knows: (206666, 90, 5) float16 take 126 us so and 138 in a loop. With 128 steps
 #: it would take half a second to compile.
@@ -71,7 +72,10 @@ def _are_taken(case: ColumnCase) -> bool:
     """Whether the kernels take panels of that size."""
     if case.work.rows == 1:
         return _bytes_of_panel(case) <= MOST_BYTES
-    most = _MOST_BYTES_OF_LONG[min(case.source.dtype.itemsize, case.output.dtype.itemsize)]
+    layouts = (case.source, case.output)
+    are_bytes = min(layout.dtype.itemsize for layout in layouts) == 1
+    is_aligned = all(layout.alignment == VECTOR_BYTES for layout in layouts)
+    most = _MOST_BYTES_OF_BYTES if are_bytes and is_aligned else MOST_BYTES
     return _bytes_of_panel(case) <= most and case.inner * _spans(case, _chunks(case)) <= _MOST_THREADS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cudml.plan.layout import VECTOR_BYTES, power_of_two_within
+from cudml.plan.layout import VECTOR_BYTES, power_of_two_within, powers_of_two
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.scan.column_case import VALUE_BYTES, ColumnCase
 from cudml.plan.scan.work import Constants
@@ -12,7 +12,15 @@ from cudml.plan.scan.work import Constants
 #: Steps of a column that one thread holds at the most, by itself or together with others of its block. Where there are
 #: 256 the assembly line is as fast: 92 % of copy speed on an H200.
 _SHORT_STEPS, _SHORT_SPANS = 32, 4
+
+#: Threads of a block, and bytes of a row that it has at least where several threads share a column.
 _SHORT_BLOCK, _SHORT_PIECE_BYTES = 128, 256
+
+#: But where there are fewer blocks for each multiprocessor, pieces are half or a quarter as long; and where there are
+#: fewer than that, blocks have half the threads: (94, 692) int8 take an H200 2.1 us by pieces of 64 bytes, 3.1 by 128
+#: and 5.0 by 256, (126, 4193) float16s 1.9, 2.0 and 2.9; but (63, 28012) bfloat16s, 1.7 blocks each, 3.9 by 128 and 3.2
+#: by 256. (24, 490) floats take 1.1 us by 64 threads and 1.3 by 128, (23, 67016) 4.5 either way.
+_FEW_BLOCKS, _FEWEST_BLOCKS, _LEAST_PIECE_BYTES, _LEAST_BLOCK = 1.5, 1, 64, 64
 
 #: And by itself in large arrays whose rows are no whole vectors, unless a column would be shared by one thread: (24,
 #: 1937490) float16 take an H100 70 us if two share columns, and 81 otherwise.
@@ -52,9 +60,9 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
     if spans == 1 or work.length <= _most_steps(case, moved, widest):
         span, spans, length = max(1, math.ceil(work.length / work.chunk)), 1, work.length
         vector = min(moved, _columns_of_thread(case, span))
-        across = block
     else:
-        length, across = 0, max(_SHORT_PIECE_BYTES // (vector * size), block // spans)
+        length = 0
+    across = _across(case, vector, spans, block)
     shares = {
         "SPAN": span,
         "SPANS": spans,
@@ -68,6 +76,17 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
     arguments = (Pointer("input"), Pointer("output"), work.geometry)
     launch = Launch("scan_short_columns", grid, spans * across, arguments, early=True)
     return Plan("scan_short_columns.cu", constants_of(**{**constants, **shares}), (launch,))
+
+
+def _across(case: ColumnCase, vector: int, spans: int, block: int) -> int:
+    """Threads beside each other, of which each has so many columns: a block's, or what is left of them where several
+    share a column."""
+    widths = powers_of_two(_LEAST_PIECE_BYTES, _SHORT_PIECE_BYTES) if spans > 1 else [0]
+    pieces = [max(width // (vector * case.source.dtype.itemsize), block // spans) for width in reversed(widths)]
+    blocks = {across: math.ceil(case.work.lines / (vector * across)) / case.device.multiprocessors for across in pieces}
+    across = next((across for across in pieces if blocks[across] >= _FEW_BLOCKS), pieces[-1])
+    are_fewest = blocks[across] < _FEWEST_BLOCKS and across * spans == _SHORT_BLOCK
+    return across * _LEAST_BLOCK // _SHORT_BLOCK if are_fewest else across
 
 
 def _columns_of_thread(case: ColumnCase, span: int) -> int:
