@@ -7,6 +7,7 @@ import pytest
 from plans import H100, constants, kernels, layout
 
 from cudml.plan import make_plan
+from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import Plan, Pointer, Workspace
 from cudml.plan.spec import Moments, Normalization, Scan
@@ -140,6 +141,16 @@ def test_groups_whose_elements_lie_in_another_order_are_copied(
     moments = layout(tuple(1 if axis in axes else size for axis, size in enumerate(shape)))
     plan = make_plan(Moments(axes), {"input": view, "mean": moments, "variance": moments}, H100)
     assert ("gather_tiles" in kernels(plan)) == copied
+
+
+@pytest.mark.parametrize(("between", "copied"), [(23, False), (96, False), (97, True)])
+def test_moments_read_groups_as_they_lie_where_a_cache_keeps_what_is_between(between: int, copied: bool):
+    shape = (128, 42, 32, between)
+    view = layout(shape, "float16", (42 * between * 32, between * 32, 1, 32))
+    moments = layout((1, 42, 1, 1), "float16")
+    plan = make_plan(Moments((0, 2, 3)), {"input": view, "mean": moments, "variance": moments}, H200)
+    assert ("gather_tiles" in kernels(plan)) == copied
+    assert kernels(normalized(view, (0, 2, 3), view))[0] == "gather_tiles"
 
 
 @pytest.mark.parametrize(

@@ -431,7 +431,10 @@ def test_columns_that_stay_in_the_cache_take_two_steps(shape, dtype, cache_bytes
         ((64 * 112 * 112, 64), "float16", 256, 2, 32, 4),  # words of halves
         ((2_000_000, 64), "float16", 256, 2, 32, 4),
         ((64 * 112 * 112, 64), "float32", 128, 4, 8, 8),
-        ((64 * 112 * 112, 24), "float16", 128, 8, 4, 4),  # narrow rows, which warps move; all blocks run at once
+        ((64 * 112 * 112, 48), "float16", 128, 8, 4, 4),  # narrow rows, which warps move; all blocks run at once
+        ((64 * 112 * 112, 24), "float16", 128, 2, 16, 4),  # narrower ones, by words
+        ((16_000_000, 8), "float16", 128, 2, 4, 8),
+        ((16_000_000, 12), "float16", 128, 4, 4, 8),  # which vectors do not move
         ((98_304, 64), "float32", 128, 4, 8, 4),
         ((49_152, 64), "float32", 128, 4, 8, 2),
         ((200_000, 331), "float16", 256, 1, 64, 4),  # columns that vectors do not move

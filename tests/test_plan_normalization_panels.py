@@ -30,9 +30,10 @@ from cudml.plan.spec import Moments, Normalization
         ((500_000, 33, 4), "float32", "panel_tiles", "bundle_tiles"),
         ((500_000, 3, 12), "float32", "bundle_tiles", "bundle_tiles"),
         ((500_000, 12, 3), "float32", "panel_tiles", "panel_tiles"),  # less than a vector
-        ((20_000, 12, 3), "float32", "lines", "bundle_tiles"),  # few
+        ((20_000, 12, 3), "float32", "lines", "tiled_lines"),  # few
         ((200_000, 100, 3), "float32", "panel_tiles", "bundle_tiles"),
         ((500_000, 4, 7), "float32", "bundle_tiles", "bundle_tiles"),
+        ((500_000, 4, 8), "float64", "bundle_tiles", "tiled_lines"),
         ((500_000, 4, 7), "float16", "panel_tiles", "tiled_lines"),
         ((500_000, 257, 3), "float16", "stream", "tiled_lines"),  # more than a block has threads
         ((2_000_000, 33, 1), "float16", "panel_tiles", "panel_tiles"),
@@ -196,3 +197,18 @@ def test_columns_of_panels_with_gaps_are_no_run(steps):
     for source, output in ((array, gaps), (gaps, array), (behind, array), (array, behind)):
         plan = make_plan(Normalization((1,)), {"input": source, "output": output})
         assert "panels" not in plan.source
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "panels"),
+    [
+        ((5430, 6, 106), "float16", "4"),
+        ((10_824, 98, 2), "float16", "16"),
+        ((137_021, 3, 4), "float32", "128"),
+        ((11_467, 7, 6), "float32", "16"),  # with half as many threads would be idle
+        ((20_000, 7, 6), "float64", "32"),
+    ],
+)
+def test_blocks_that_normalize_have_few_panels_each(shape, dtype, panels):
+    array = layout(shape, dtype)
+    assert constants(make_plan(Normalization((1,)), {"input": array, "output": array}, H200))["PANELS"] == panels

@@ -118,6 +118,32 @@ def test_groups_along_several_axes_are_staged_with_the_scale_of_each():
     assert constants(plan)["KEPT_RANK"] == "2"
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kernel", "rows"),
+    [
+        ((25_131, 3, 28, 4), "float16", STAGED, None),  # two channels in a chunk
+        ((9362, 2, 4, 7), "bfloat16", STAGED, None),
+        ((113, 32, 4, 9), "float16", "normalize_short_lines", "1"),  # few
+        ((7943, 2, 12, 22), "float16", STAGED, None),
+        ((468, 8, 20, 14), "float16", "normalize_short_lines", "2"),  # few aligned ones
+        ((3744, 2, 20, 28), "float16", "normalize_lines", "3"),  # long ones
+        ((14_563, 2, 8, 36), "float16", STAGED, None),  # of which 4 threads meet in a bank
+        ((262_144, 2, 16, 4), "float16", "normalize_short_lines", "1"),  # several in a chunk, of groups that fill lanes
+        ((51, 2, 64, 5), "float16", "normalize_lines", "1"),  # more than a row, by as many warps
+        ((262_144, 2, 16, 8), "float16", "normalize_short_lines", "4"),  # a channel for each chunk
+        ((3744, 32, 10, 28), "float32", STAGED, None),
+        ((606, 16, 12, 36), "float32", "normalize_short_lines", "4"),  # long ones
+        ((390, 32, 6, 7), "float32", "normalize_short_lines", "4"),  # few
+        ((2048, 32, 64, 2), "float32", "normalize_short_lines", "1"),
+    ],
+)
+def test_groups_of_short_channels_are_staged(shape, dtype, kernel, rows):
+    scale = layout((1, *shape[1:3], 1), dtype)
+    plan = plan_of(shape, dtype, (2, 3), scale=scale, bias=scale)
+    assert kernels(plan) == [kernel]
+    assert constants(plan).get("ROWS") == rows
+
+
 def test_older_gpus_have_other_kernels():
     array, old = layout((1 << 20, 33)), H200._replace(compute_capability=(7, 5))
     assert kernels(make_plan(Normalization((1,)), {"input": array, "output": array}, old)) == ["normalize_short_lines"]

@@ -33,8 +33,11 @@ _ALONE, _MANY_ALONE, ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
 _NOT_ALONE = range(32, 128)
 
 #: Rows of halves from which on scale and bias are loaded late even of few groups, 4 rows to a warp: (4, 32, 8, 1024)
-#: take 3.0 us so and 3.2 otherwise, (12, 32, 10, 256) 2.7 and 2.6. These have 48 registers.
-_LEAST_LATE = 17
+#: take 3.0 us so and 3.2 otherwise, (12, 32, 10, 256) 2.7 and 2.6. If they have more rows than so many for each
+#: multiprocessor, and channels are whole chunks, these have 48 registers: (76, 32, 10, 1024) take 30.6 us so and 33.1
+#: otherwise, (38, 16, 4, 2816), 203 rows, 9.6 and 11.8, but (24, 32, 10, 480) bfloat16s 6.8 and 5.7, (34, 24, 49, 136),
+#: 161 rows, 10.6 and 8.7, (409, 32, 10, 196) 38.2 and 35.7, (8, 32, 32, 196) float16s 7.6 and 4.8.
+_LEAST_LATE, _ROWS_OF_48 = 17, 200
 
 #: Threads of a block at the most that has 80 registers, 8 rows to a warp, of floats and of halves: (204, 32, 10, 1024)
 #: floats, 320 threads, take 127 us so and 130 with 64, (128, 32, 64, 256), 512 threads, 149 and 138; of float16s, 256
@@ -73,11 +76,14 @@ def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
     return usually and (are_floats or rows < _LEAST_LATE)
 
 
-def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int) -> int | None:
+def threads_of_channels(
+    groups: Groups, rows: int, warps: int, of_warp: int, device: DeviceProperties
+) -> int | None:
     """Of a multiprocessor; None where they are as those of others."""
     are_halves = groups.source.dtype.itemsize == 2
     if of_warp < ROWS_OF_ALONE:
-        return THREADS_OF_48 if are_halves and of_warp == 4 and rows >= _LEAST_LATE else None
+        are_late = are_halves and of_warp == 4 and rows >= _LEAST_LATE and not groups.has_operands_of_runs
+        return THREADS_OF_48 if are_late and groups.count * rows > _ROWS_OF_48 * device.multiprocessors else None
     if warps == 1:
         return THREADS_OF_64 if are_halves else THREADS_OF_128
     most = _MOST_THREADS_OF_80_OF_HALVES if are_halves else _MOST_THREADS_OF_80

@@ -53,6 +53,11 @@ _SIZES_OF_SETS, _TILES_OF_SET, _THREADS_OF_SET, _LEAST_STRIP_OF_SET = (2, 4), 32
 #: that are even narrower: (32768, 8) floats take 4.6 us so and 5.1 in one strip.
 _LEAST_BLOCKS_OF_SETS, _MOST_BLOCKS_OF_SETS, _NARROW_ROW_OF_SET, _LEAST_STRIP_OF_NARROW = 1 / 3, 4, 32, 16
 
+#: Bytes of a narrow row of halves, at the most, of which a thread adds up a word, as the sums of a vector's columns
+#: take so many registers that too few loads are on their way: (16000000, 8) float16s take an H200 202 us so and 242
+#: otherwise, (833333, 24) 42 and 51, their moments (5333333, 24) 85 and 137; but (2666666, 48) 238 and 233.
+_MOST_ROW_BY_WORDS = 64
+
 #: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
 #: with half as much.
 _ONLY_SPAN_BYTES = 256
@@ -72,7 +77,8 @@ def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
     if are_narrow(groups):
         spans = span_of_tile(groups)
         narrow = _cut(groups, device, spans, NARROW_TILING)
-        return _in_one_set(groups, spans, narrow, device) or narrow
+        in_one_set = _in_one_set(groups, spans, narrow, device)
+        return in_one_set or _narrow_by_words(groups, device) or narrow
     wide = _in_wide_tiles(groups, device)
     if wide is not None:
         return wide
@@ -81,6 +87,15 @@ def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:
     if tiling == FEW_TILES_OF_HALVES and _blocks_each(groups, block, device) < 1:
         block = _cut(groups, device, spans, SMALL_TILES_OF_HALVES)
     return _in_one_set(groups, spans, block, device) or _only_read(groups, block)
+
+
+def _narrow_by_words(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """Tiles of halves in rows that whole vectors move, of which a thread adds up a word; None of others."""
+    size = groups.source.dtype.itemsize
+    are_halves = size == 2 and groups.are_floats and not groups.by_rows
+    if not are_halves or groups.row * size > _MOST_ROW_BY_WORDS or not moves_whole_vectors(groups):
+        return None
+    return _cut(groups, device, one_span(groups, WORD_BYTES), NARROW_TILING)
 
 
 def _in_one_set(groups: Groups, spans: Columns, block: Columns, device: DeviceProperties) -> Columns | None:

@@ -355,6 +355,12 @@ class Groups:
         return any(self._kind_of(name) == OF_RUNS for name in ("scale", "bias"))
 
     @property
+    def has_operands_of_short_runs(self) -> bool:
+        """Whether a chunk may have more of them, as runs are shorter."""
+        names = (name for name in ("scale", "bias") if self._kind_of(name) == OF_ELEMENTS)
+        return not self.are_columns and any(self.reduced.strides[name][-1] == 0 for name in names)
+
+    @property
     def has_narrow_operands(self) -> bool:
         """Whether scale and bias take no more registers than the input does."""
         operands = (self.arrays.get(name) for name in ("scale", "bias"))

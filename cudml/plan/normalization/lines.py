@@ -253,7 +253,7 @@ def _threads(
     if of_warp == MOST_ROWS:
         return THREADS_OF_128
     if are_of_channels(groups, spec):
-        of_channels = threads_of_channels(groups, rows, math.ceil(rows / of_warp), of_warp)
+        of_channels = threads_of_channels(groups, rows, math.ceil(rows / of_warp), of_warp, device)
         if of_channels is not None:
             return of_channels
     if of_warp == 4 and not at_once and groups.packed("input"):

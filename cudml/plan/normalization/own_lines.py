@@ -81,8 +81,9 @@ _MOST_ROWS_OF_FEW, _LEAST_GROUPS, _LEAST_OF_LONG_GROUPS, _LEAST_OF_GELU = 5, 2, 
 
 #: Floats that begin anywhere gain however few there are, (64, 301) take 2.0 us and 1.7 so; but of more rows than so
 #: many not if these are that many groups, a few more than are worked on at once: (3048, 663) 9.1 and 9.9, (2683, 447)
-#: with softplus 7.5 and 8.2, but (800, 641) 3.5 and 2.7, (8319, 601) 18.7 and 17.5.
-_MOST_ROWS_OF_FLOATS, _GROUPS_OF_A_SECOND_WAVE = 3, range(16, 48)
+#: with softplus 7.5 and 8.2, but (800, 641) 3.5 and 2.7, (8319, 601) 18.7 and 17.5, on an H200 (5376, 386) 14.1 and
+#: 7.4, (4736, 714) 11.7 and 9.8.
+_MOST_ROWS_OF_FLOATS, _GROUPS_OF_A_SECOND_WAVE = 3, range(16, 32)
 
 #: Threads that fit a multiprocessor, which leaves each registers, by the rows that a warp holds at the most: as were
 #: the fastest. (30000, 1000) floats with their own scale take 230 us with 64 registers and 83 with 128; (209715, 1280)

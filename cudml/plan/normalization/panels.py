@@ -35,6 +35,12 @@ _ROW_BYTES = 64
 #: threads and 85 with 128.
 _THREADS, _THREADS_OF_READERS, _REGISTERS, _ALL_REGISTERS = 128, 256, 64, 65536
 
+#: Blocks of a multiprocessor at least that normalize halves or floats, if there are so many panels, and blocks have so
+#: many columns that half of them keep threads busy: (5430, 6, 106) float16s take an H200 10.0 us so and 14.4 by half as
+#: many blocks, (137021, 3, 4) floats 7.5 and 10.6; but (11467, 7, 6), 96 columns, 3.9 and 3.0, (2922, 42, 8) float16s,
+#: 32 columns, 7.4 and 4.2.
+_BLOCKS, _LEAST_COLUMNS, _SIZES = 8, 160, (2, 4)
+
 #: Elements that are normalized at a time: (484375, 64, 3) float16 take 185 us so and 255 with 32 of them.
 _AT_ONCE = 16
 
@@ -51,6 +57,8 @@ def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -
     inner, length = groups.kept.sizes[-1], groups.length
     outer = groups.count // inner
     panels = panels_of_block(length * inner * groups.widest, outer, device)
+    if groups.has("output") and groups.source.dtype.itemsize in _SIZES and panels * inner >= _LEAST_COLUMNS:
+        panels = panels_of_block(length * inner * groups.widest, outer, device, blocks=_BLOCKS)
     threads = _THREADS if groups.has("output") else _THREADS_OF_READERS
     staging = staging_of(groups.stored, length, inner, panels, threads, length, is_known=True)
     shares: dict[str, str | int | bool] = {

@@ -47,11 +47,19 @@ _FEW_ROWS = 16
 #: better have two, which take 1.6 us, of (65536, 64) float16s four, 5.6 us, and 6.4 by two.
 _ROWS_BY_ONE, _ROWS_BY_TWO = 9, 64
 
+#: Nor does one have more where a chunk has several scales, each loaded by itself, as compilers keep them in memory:
+#: (2730, 32, 64, 3) float16s with a scale of each channel take 61 us so and 141 by four rows, (146, 32, 32, 7) 4.4 and
+#: 7.2, (174762, 2, 24, 2) floats 82 and 119; but (2048, 8, 32, 2) 4.2 and 3.5. Groups of several rows have several
+#: warps: (51, 2, 64, 5) float16s take 1.4 us so and 2.3 by one.
+_ROWS_OF_SHORT_RUNS = 1
+
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """A group or several for each warp; None where groups are longer."""
     chunks, rows, few = chunks_of(groups), rows_of(groups), _rows_of_multiprocessor(groups, device) <= _FEW_ROWS
     if rows > (_SHORT_ROWS_OF_HALVES if few or groups.source.dtype.itemsize == 2 else _SHORT_ROWS):
+        return None
+    if groups.has_operands_of_short_runs and rows > _ROWS_OF_SHORT_RUNS:
         return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
     most = max(group_rows, _most_rows_of_warp(groups, device))
@@ -96,6 +104,8 @@ def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
 
 def _most_rows_of_warp(groups: Groups, device: DeviceProperties) -> int:
     """That it holds, unless a group has more."""
+    if groups.has_operands_of_short_runs:
+        return _ROWS_OF_SHORT_RUNS
     if not _is_by_packed_blocks(groups):
         return 1 if _rows_of_multiprocessor(groups, device) <= _FEW_ROWS else _SHORT_ROWS
     lanes = power_of_two(min(LANES, chunks_of(groups)))

@@ -15,6 +15,7 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import chunks_of, input_ahead
+from cudml.plan.normalization.staged_channels import are_fast_parts, have_channels, least_bytes_of_channels
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -42,8 +43,11 @@ _MOST_PART_OF_FLOATS, _MOST_OF_SCALED_FLOATS, _LEAST_OF_SCALED_FLOATS = 0.7, 128
 
 #: Threads that load from a bank of shared memory at a time, at the most, and from so many bytes of the input for each
 #: multiprocessor on, but of float64: (233016, 288) float16s, of which 4 meet, take 69 us so and 95 otherwise, (123333,
-#: 48) floats with arrays 21 and 15, (163362, 88) float64s 61 and 57.
+#: 48) floats with arrays 21 and 15, (163362, 88) float64s 61 and 57. With a number for a channel, of halves and where a
+#: chunk has several, from that many on: (14563, 2, 8, 36) float16s take 16 us so and 22 otherwise, (10922, 8, 24, 2)
+#: floats 17 and 33, but (21845, 4, 12, 4) 12.7 and 11.7.
 _MOST_MEETING, _MOST_MEETING_OF_MANY, _LEAST_OF_MEETING, _BANKS_BYTES = 2, 4, 1 << 19, 128
+_LEAST_OF_MEETING_CHANNELS = 1 << 16
 
 #: Such bytes at least of halves that begin anywhere and of moments, and of others; twice as many with arrays: (15887,
 #: 33) float16s take 2.6 us so and 3.3 otherwise, (7422, 62) 2.6 and 2.2, (8312, 41) floats 2.8 and 2.4, (31775, 33) 3.5
@@ -219,7 +223,9 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_multiprocessor = groups.bytes_of_multiprocessor(device)
     if _are_packed(groups) and not _are_slow_parts(groups, of_multiprocessor):
         return False
-    are_many = of_multiprocessor >= _LEAST_OF_MEETING and groups.source.dtype.itemsize <= 4
+    are_slow_channels = have_channels(groups) and (is_half or groups.has_operands_of_short_runs)
+    least_of_meeting = _LEAST_OF_MEETING_CHANNELS if are_slow_channels else _LEAST_OF_MEETING
+    are_many = of_multiprocessor >= least_of_meeting and groups.source.dtype.itemsize <= 4
     most_meeting = _MOST_MEETING_OF_MANY if are_many else _MOST_MEETING
     return _meeting(groups) <= most_meeting and of_multiprocessor >= _least_bytes(groups)
 
@@ -229,6 +235,8 @@ def _least_bytes(groups: Groups) -> float:
     is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, _bytes_of_group(groups)
     if _may_be_fewest(groups):
         return max(_LEAST_BYTES_OF_FEWEST, nbytes * _LEAST_GROUPS_OF_FEWEST)
+    if have_channels(groups):
+        return least_bytes_of_channels(groups, nbytes, _are_packed(groups))
     least = _LEAST_BYTES if (is_half and not _are_packed(groups)) or not groups.has("output") else _LEAST_OF_OTHERS
     scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
     return max(
@@ -249,6 +257,8 @@ def _are_slow_parts(groups: Groups, of_multiprocessor: float) -> bool:
     part = chunks / power_of_two(chunks)
     if groups.widest > groups.source.dtype.itemsize:
         return False  # (302952, 160) float16s to floats: 101 us, and 74 otherwise
+    if have_channels(groups):
+        return are_fast_parts(groups, part, nbytes)
     if groups.has_operands_down:
         are_slow = nbytes <= _MOST_OF_SCALED_FLOATS and of_multiprocessor >= _LEAST_OF_SCALED_FLOATS
         is_other = groups.source.dtype.itemsize == 4 and not are_slow

@@ -16,6 +16,7 @@ from cudml.plan.normalization.half_moments import are_moments_of_many_halves
 from cudml.plan.normalization.line_shares import (
     THREADS_OF_56,
     THREADS_OF_64,
+    THREADS_OF_128,
     are_any_runs,
     constants_of_lines,
     ends_of,
@@ -53,6 +54,10 @@ _LEAST_OF_TILES = 0.75
 #: 4), four by four, 94.6 and 89.5.
 _READERS_OF_HALVES = THREADS_OF_56
 
+#: And that read halves at a stride, whose addresses take more: moments of x[:, ::2] of (147, 24197) bfloat16s take an
+#: H200 8.3 us so and 20.3 with 56 registers, of (3, 5080396) 32.2 and 48.6, of (1204, 30882) float16s 60 and 111.
+_READERS_OF_STRIDED_HALVES = THREADS_OF_128
+
 #: Tiles for each multiprocessor, before warps that share one are more than so few: (4, 3, 224, 224) float16 over 1, 2,
 #: 3 take an H100 5.0 us by 4 warps and 6.7 by 16, (16, 200000) 10.0 and 11.1, (64, 3, 224, 224) 22.2 by 8 and 23.4 by
 #: 16.
@@ -60,8 +65,9 @@ _LEAST_TILES, _LEAST_WARPS = 2.5, 4
 
 #: But if these are moments of so many groups for each multiprocessor, a block alone adds up all of a group that does
 #: not fill its tiles, each warp so many times its rows at the most: 95 us. (1500, 50001) takes 111, and 126 in tiles;
-#: (4096, 65536), which fills them, 348 and 339.
-_ALONE_GROUPS, _ALONE_ROUNDS = 8, 4
+#: (4096, 65536), which fills them, 348 and 339; (873, 35285) float16s take an H200 25 us so and 30 in tiles, (856,
+#: 18199) floats 21 and 24, but (445, 30512) float64s 33 and 31.
+_ALONE_GROUPS, _ALONE_ROUNDS = 4, 4
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: (16, 200000) float16s take an H100
 #: 9.7 us so and 10.7 otherwise, (4, 3, 224, 224) floats over 1, 2, 3 5.9 and 6.5, moments of (64, 64, 32, 32) over 0,
@@ -78,7 +84,8 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, THREADS_OF_64 // block))
     elif groups.source.dtype.itemsize == 2 and are_any_runs(groups):
-        shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, _READERS_OF_HALVES)
+        readers = _READERS_OF_HALVES if groups.is_dense_in_runs("input") else _READERS_OF_STRIDED_HALVES
+        shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, readers)
     elif are_moments_of_many_halves(groups, device):
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, THREADS_OF_64)
     shares["ENDS"] = ends_of(groups, chunks, 1)

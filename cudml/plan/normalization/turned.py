@@ -25,12 +25,15 @@ BLOCK = 256
 #: 64 x 64 reaches 63.7 % of copy speed, 128 x 64 and 64 x 128 up to half a point less.
 _TILES = {1: (128, 128), 2: (128, 128), 4: (64, 64), 8: (64, 32)}
 
-#: Shorter axes, and arrays of fewer elements, leave most of a tile empty.
-_LEAST_TURNED, _LEAST_ELEMENTS = 16, 4096
+#: Shorter axes leave most of a tile empty.
+_LEAST_TURNED = 16
 
-#: Tiles for each multiprocessor, at least, where groups lie side by side in the output: an H200 needs 4.9 us for 512 x
-#: 512 floats in tiles and 5.5 without, for 384 x 384 5.3 and 4.4. Where they do in the input, one tile is faster.
-_LEAST_TILES = 3 / 8
+#: Elements for each multiprocessor, at least, unless it takes two launches all the same: (597, 3, 20, 3) float64s over
+#: 2, 3, whose axes lie in the order 2, 3, 0, 1, take an H200 3.3 us without tiles and 6.7 in them, (22, 85, 4, 17)
+#: floats in the order 2, 3, 1, 0 3.7 and 7.0; but (395, 6, 5, 36) float16s over 2, 3 16.2 and 8.6. And tiles, where
+#: groups lie side by side in the output: 4.9 us for 512 x 512 floats in tiles and 5.5 without, for 384 x 384 5.3 and
+#: 4.4.
+_LEAST_ELEMENTS, _LEAST_TILES = 1 << 10, 3 / 8
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Turned:
         """None where tiles do not pay."""
         source, output = groups.source, groups.arrays["output"]
         assert isinstance(output, ArrayLayout)
-        if source.size < _LEAST_ELEMENTS or not (source.element_aligned and output.element_aligned):
+        if not (source.element_aligned and output.element_aligned):
             return None
         arrays = {**groups.arrays, "mean": moments}
         layouts = {
@@ -159,6 +162,11 @@ def plan_turned(
     )
     nbytes = place.offset + groups.count * MOMENTS.itemsize
     return replace(statistics, launches=found, workspace_bytes=nbytes, then=_apply(turned, spec, place))
+
+
+def is_sooner_done_at_once(plan: Plan, groups: Groups, device: DeviceProperties) -> bool:
+    """Whether that plan, which turns nothing in tiles, is one launch for so few elements that it is faster."""
+    return len(plan.parts) == len(plan.launches) == 1 and groups.source.size < _LEAST_ELEMENTS * device.multiprocessors
 
 
 def moments_of(groups: Groups, spec: Normalization) -> ArrayLayout:
