@@ -21,9 +21,13 @@ _LEAST_BYTES_OF_MOMENTS, _LEAST_TILES_OF_MOMENTS = 1 << 23, 8
 
 #: Bytes of runs of whole vectors at the most, and of groups at least that are faster so than streamed: (1, 512, 512,
 #: 32, 8) floats over 1, 2, 4, 8 MB, take an H100 293 us so and 632, of 16 570 and 658, of 32 1086 and 1229, but (2,
-#: 256, 256, 32, 16), 4 MB, 294 and 255. Moments of (41641, 2, 3, 2) floats over 0, 2, 3 take an H200 5.2 us so and 3.6
-#: as lines, of (2238, 96, 2, 4) float64s 8.3 and 6.5, of (6212935, 2, 4, 2) float64s, which are long, 257 and 198.
-_MOST_RUN_BYTES, _LEAST_GROUP_BYTES, _WIDEST = 128, 6 << 20, 8
+#: 256, 256, 32, 16), 4 MB, 294 and 255.
+_MOST_RUN_BYTES, _LEAST_GROUP_BYTES = 128, 6 << 20
+
+#: If only moments are asked for, bytes of all for each multiprocessor, and of an element that is too wide: those of
+#: (41641, 2, 3, 2) floats over 0, 2, 3 take an H200 5.2 us so and 3.6 as lines, of (6004, 192, 4, 4) 28 and 27, of
+#: (6212935, 2, 4, 2) float64s 257 and 198.
+_LEAST_BYTES_OF_READ, _WIDEST = 1 << 15, 8
 
 #: Bytes of a tile at the most, threads of a block, and blocks of a multiprocessor. (8192, 256, 7, 7) floats over 0, 2,
 #: 3 take 429 us so, 435 by 18 KB and 128 threads, 480 by 36 KB and 512 threads and 436 by 70 KB.
@@ -51,11 +55,12 @@ def plan_tiled_bundles_of_any(groups: Groups, spec: Normalization, device: Devic
     """The steps for any short runs of groups that no block holds; None where there are no such steps, or others are
     faster."""
     size = groups.source.dtype.itemsize
-    are_faster_in_lines = size == _WIDEST and not groups.has("output")
-    is_able = groups.length * size >= _LEAST_GROUP_BYTES and _are_short_runs(groups, _MOST_RUN_BYTES)
-    if are_faster_in_lines or not is_able:
-        return None
-    return _plan(_bundle_of(groups), groups, spec, device)
+    if groups.has("output"):
+        are_faster = groups.length * size >= _LEAST_GROUP_BYTES
+    else:
+        are_faster = size < _WIDEST and groups.bytes_of_multiprocessor(device) >= _LEAST_BYTES_OF_READ
+    is_able = are_faster and _are_short_runs(groups, _MOST_RUN_BYTES)
+    return _plan(_bundle_of(groups), groups, spec, device) if is_able else None
 
 
 def _are_short_runs(groups: Groups, most_bytes: int) -> bool:

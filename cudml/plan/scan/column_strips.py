@@ -21,10 +21,10 @@ _MOST_COLUMNS = 64
 _MANY_BLOCKS = 8
 
 #: Columns, at least, for each that a strip shares with the next if they overlap: these are loaded and added up twice.
-#: That pays in the memory of a GPU, from so many bytes of the input on, and not in its caches: (9958, 1092) float16s
-#: take an H200 19.3 us without and 27.8 so, (1053, 3725) bfloat16s 8.8 and 14.1, (6428, 175) floats 8.1 and 12.1; but
-#: (1104, 18969) float16s, 42 MB, 44 and 40, (134, 59365) floats, 32 MB, 34 and 27.
-_COLUMNS_OF_OVERLAP, _LEAST_OF_OVERLAP = 4, 24 << 20
+#: That pays where no cache holds the array, from such a part of the second-level cache on: (9958, 1092) float16s take
+#: an H200 19.3 us without and 27.8 so, (1053, 3725) bfloat16s 8.8 and 14.1, (6428, 175) floats 8.1 and 12.1; but (1104,
+#: 18969) float16s, 42 of 63 MB, 44 and 40, (134, 59365) floats, 32 MB, 34 and 27.
+_COLUMNS_OF_OVERLAP, _PART_OF_CACHE = 4, 0.4
 
 #: So few blocks that share a strip do with fewer folders and stages (columns.py).
 _FEW_BLOCKS = 4
@@ -128,7 +128,7 @@ def _overlap(case: ColumnCase, columns: int) -> bool:
     alike = all(size == 1 or (mine - other) % VECTOR_BYTES == 0 for size, mine, other in strides)
     aligned = source.alignment == output.alignment == VECTOR_BYTES
     few = columns >= _COLUMNS_OF_OVERLAP * (SECTOR_BYTES // output.dtype.itemsize - 1)
-    are_many = source.size * source.dtype.itemsize >= _LEAST_OF_OVERLAP
+    are_many = source.size * source.dtype.itemsize >= _PART_OF_CACHE * case.device.cache_bytes
     return few and are_many and alike and aligned and case.dense_output and not case.moves(output, SECTOR_BYTES)
 
 
