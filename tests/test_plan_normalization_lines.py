@@ -594,6 +594,8 @@ def test_moments_of_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected
         ((102, 32, 20, 1024), "float16", ("10", "8", "3", "0")),
         ((4, 32, 4, 3136), "float16", ("13", "4", "1", "0")),  # few groups
         ((87, 32, 32, 196), "float16", ("7", "4", "4", "0")),  # channels of no whole chunks
+        ((24, 32, 10, 480), "float16", ("5", "4", "6", "0")),  # neither few nor many
+        ((95, 2, 32, 512), "float16", ("16", "4", "2", "0")),  # of which 80 registers leave room for one
         ((1337, 32, 32, 49), "float16", ("1", "7", "32", "0")),  # channels of no whole chunks
         ((3276, 32, 10, 64), "float32", ("1", "5", "16", "1")),
         ((12, 32, 10, 64), "float32", ("1", "5", "16", "1")),

@@ -36,8 +36,9 @@ _NOT_ALONE = range(32, 128)
 #: take 3.0 us so and 3.2 otherwise, (12, 32, 10, 256) 2.7 and 2.6. If they have more rows than so many for each
 #: multiprocessor, and channels are whole chunks, these have 48 registers: (76, 32, 10, 1024) take 30.6 us so and 33.1
 #: otherwise, (38, 16, 4, 2816), 203 rows, 9.6 and 11.8, but (24, 32, 10, 480) bfloat16s 6.8 and 5.7, (34, 24, 49, 136),
-#: 161 rows, 10.6 and 8.7, (409, 32, 10, 196) 38.2 and 35.7, (8, 32, 32, 196) float16s 7.6 and 4.8.
-_LEAST_LATE, _ROWS_OF_48 = 17, 200
+#: 161 rows, 10.6 and 8.7, (409, 32, 10, 196) 38.2 and 35.7, (8, 32, 32, 196) float16s 7.6 and 4.8. So have more groups
+#: than multiprocessors of which others would leave room for one block: (95, 2, 32, 512) take 5.5 us so and 7.2.
+_LEAST_LATE, _ROWS_OF_48, _MOST_WARPS_OF_80 = 17, 200, 12
 
 #: Threads of a block at the most that has 80 registers, 8 rows to a warp, of floats and of halves: (204, 32, 10, 1024)
 #: floats, 320 threads, take 127 us so and 130 with 64, (128, 32, 64, 256), 512 threads, 149 and 138; of float16s, 256
@@ -83,7 +84,9 @@ def threads_of_channels(
     are_halves = groups.source.dtype.itemsize == 2
     if of_warp < ROWS_OF_ALONE:
         are_late = are_halves and of_warp == 4 and rows >= _LEAST_LATE and not groups.has_operands_of_runs
-        return THREADS_OF_48 if are_late and groups.count * rows > _ROWS_OF_48 * device.multiprocessors else None
+        are_alone = warps > _MOST_WARPS_OF_80 and groups.count > device.multiprocessors
+        are_long = groups.count * rows > _ROWS_OF_48 * device.multiprocessors
+        return THREADS_OF_48 if are_late and (are_long or are_alone) else None
     if warps == 1:
         return THREADS_OF_64 if are_halves else THREADS_OF_128
     most = _MOST_THREADS_OF_80_OF_HALVES if are_halves else _MOST_THREADS_OF_80
