@@ -6,6 +6,7 @@ import pytest
 from plans import F32, H100, kernels, layout
 
 from cudml.plan import make_plan
+from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.spec import Moments, Normalization
 
@@ -84,3 +85,17 @@ def test_the_moments_of_nothing_are_still_written():
         kernels(make_plan(Moments((1,)), {"input": layout((0, 7)), "mean": layout((0, 1)), "variance": layout((0, 1))}))
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "strides", "axes", "launches"),
+    [
+        ((22, 85, 4, 17), "float32", (1, 22, 1870 * 17, 1870), (2, 3), 1),  # few, which one launch normalizes
+        ((24, 1325, 11, 29), "float32", (1, 24, 31_800 * 29, 31_800), (2, 3), 2),
+        ((13, 18, 19, 21), "float64", (18 * 19 * 21, 1, 18 * 21, 18), (0, 2, 3), 2),  # few, which take two all the same
+    ],
+)
+def test_few_elements_are_turned_in_tiles_only_if_that_takes_no_more_launches(shape, dtype, strides, axes, launches):
+    arrays = {"input": layout(shape, dtype, strides), "output": layout(shape, dtype)}
+    found = kernels(make_plan(Normalization(axes), arrays, H200))
+    assert (len(found), "apply_turned" in found) == (launches, launches > 1)

@@ -634,3 +634,18 @@ def test_steps_at_equal_distances(shape, axes, steps):
     moments = layout(tuple(1 if axis in axes else size for axis, size in enumerate(shape)), "float64")
     plan = make_plan(Moments(axes), {"input": layout(shape, "float16"), "mean": moments, "variance": moments})
     assert constants(plan)["EVEN_STEPS"] == str(steps)
+
+
+@pytest.mark.parametrize(("shape", "threads"), [((202, 18_647), 224), ((128, 146_937), 256), ((384, 80_805), 384)])
+def test_single_halves_are_normalized_in_strips_of_some_threads(shape, threads):
+    array = layout(shape, "float16")
+    plan = make_plan(Normalization((0,)), {"input": array, "output": array}, H200)
+    assert [(launch.kernel, launch.block) for launch in plan.launches] == [("normalize_columns", threads)]
+
+
+@pytest.mark.parametrize(("columns", "rounds"), [(19_616, "8"), (30_000, "16")])
+def test_columns_of_halves_that_are_read_are_whole_only_if_strips_are_enough(columns, rounds):
+    moments = layout((1, columns), "float32")
+    arrays = {"input": layout((1630, columns), "float16"), "mean": moments, "variance": moments}
+    plan = make_plan(Moments((0,)), arrays, H200)
+    assert (kernels(plan), constants(plan)["ROUNDS"]) == (["sum_columns"], rounds)

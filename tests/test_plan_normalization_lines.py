@@ -614,3 +614,25 @@ def test_groups_of_channels_have_few_of_their_scales_at_a_time(shape, dtype, exp
     found = constants(plan)
     assert plan.launches[0].kernel == "normalize_lines"
     assert tuple(found[name] for name in ("WARPS", "ROWS", "RESIDENT", "OPERANDS_EARLY")) == expected
+
+
+@pytest.mark.parametrize(("step", "resident"), [(1, "4"), (2, "2")])
+def test_moments_of_halves_at_a_stride_have_more_registers(step, resident):
+    shape, moments = (147, 2, 24_197), layout((147, 1, 1))
+    source = layout(shape, "float16", (24_198 * 3 * step, 24_198 * step, step))
+    plan = make_plan(Moments((1, 2)), {"input": source, "mean": moments, "variance": moments}, H200)
+    assert (kernels(plan), constants(plan)["RESIDENT"]) == (["sum_tiled_lines"], resident)
+
+
+@pytest.mark.parametrize(("groups", "blocks", "rounds"), [(856, 856, "2"), (445, 2225, "1")])
+def test_blocks_add_up_groups_alone_where_these_are_some_for_each_multiprocessor(groups, blocks, rounds):
+    moments = layout((groups, 1))
+    plan = make_plan(Moments((1,)), {"input": layout((groups, 18_199)), "mean": moments, "variance": moments}, H200)
+    assert (plan.launches[0].grid, constants(plan)["ROUNDS"]) == (blocks, rounds)
+
+
+@pytest.mark.parametrize(("shape", "warps"), [((5376, 386), "1"), ((3048, 386), None), ((4736, 714), "1")])
+def test_floats_that_begin_anywhere_share_warps_in_a_second_wave(shape, warps):
+    source, scale = layout(shape), layout((1, shape[1]))
+    plan = make_plan(Normalization((1,)), {"input": source, "output": source, "scale": scale, "bias": scale}, H200)
+    assert constants(plan).get("WARPS") == warps

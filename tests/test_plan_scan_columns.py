@@ -350,7 +350,7 @@ def test_strips_in_step_are_of_whole_packs():
     [
         ((126, 4193), "float16", 132, 128),  # pieces of 64 bytes
         ((116, 6550), "float32", 205, 128),  # of 128
-        ((124, 62_638), "bfloat16", 490, 512),  # of 256
+        ((124, 62_638), "float16", 490, 512),  # of 256
         ((24, 490), "float32", 4, 64),  # whole columns of few small blocks
         ((23, 67_016), "float32", 262, 128),
     ],

@@ -126,6 +126,10 @@ class Plan:
         """This one and those that follow."""
         return (self, *(self.then.parts if self.then else ()))
 
+    @property
+    def is_one_launch(self) -> bool:
+        return len(self.launches) == 1 and self.then is None
+
     def __str__(self) -> str:
         lines: list[str] = []
         for part in self.parts:

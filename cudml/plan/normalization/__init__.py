@@ -23,7 +23,7 @@ from cudml.plan.normalization.staged_lines import plan_staged_lines
 from cudml.plan.normalization.stream import plan_stream
 from cudml.plan.normalization.strips import plan_turned_strips
 from cudml.plan.normalization.tiled_lines import plan_tiled_lines
-from cudml.plan.normalization.turned import is_sooner_done_at_once, plan_turned
+from cudml.plan.normalization.turned import are_few_to_turn, plan_turned
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Moments, Normalization
 
@@ -71,9 +71,10 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
     held = plan_held(groups, spec, device)
     if held is not None:
         return held
+    if are_few_to_turn(groups, device) and (plan := _plan(groups, spec, device)).is_one_launch:
+        return plan
     turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
-    plan = _plan(groups, spec, device)
-    return plan if turned is None or is_sooner_done_at_once(plan, groups, device) else turned
+    return turned or _plan(groups, spec, device)
 
 
 def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:

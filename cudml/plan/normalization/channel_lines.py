@@ -50,7 +50,7 @@ _MOST_THREADS_OF_80, _MOST_THREADS_OF_80_OF_HALVES = 384, 256
 def are_of_channels(groups: Groups, spec: Normalization) -> bool:
     """Whether these are aligned runs that are normalized with a scale or bias of each channel, not followed by gelu."""
     is_one_run = groups.packed("input") and groups.is_one_run("input") and not groups.is_double
-    are_scaled = groups.has("output") and groups.has_operands_down and not groups.has_own_operands
+    are_scaled = groups.has("output") and groups.has_operands_of_channels
     return is_one_run and are_scaled and not is_gelu(spec)
 
 

@@ -344,6 +344,11 @@ class Groups:
         return any(map(any, self._strides_of_operands))
 
     @property
+    def has_operands_of_channels(self) -> bool:
+        """Whether scale or bias differs inside of a group, but never between such neighbours."""
+        return self.has_operands_down and not self.has_own_operands
+
+    @property
     def _strides_of_operands(self) -> list[tuple[int, ...]]:
         """Inside a group, of those of scale and bias that are arrays."""
         operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]

@@ -39,7 +39,7 @@ _THREADS, _THREADS_OF_READERS, _REGISTERS, _ALL_REGISTERS = 128, 256, 64, 65536
 #: many columns that half of them keep threads busy: (5430, 6, 106) float16s take an H200 10.0 us so and 14.4 by half as
 #: many blocks, (137021, 3, 4) floats 7.5 and 10.6; but (11467, 7, 6), 96 columns, 3.9 and 3.0, (2922, 42, 8) float16s,
 #: 32 columns, 7.4 and 4.2.
-_BLOCKS, _LEAST_COLUMNS, _SIZES = 8, 160, (2, 4)
+_BLOCKS, _LEAST_COLUMNS, _SIZES_IN_MORE_BLOCKS = 8, 160, (2, 4)
 
 #: Elements that are normalized at a time: (484375, 64, 3) float16 take 185 us so and 255 with 32 of them.
 _AT_ONCE = 16
@@ -54,11 +54,7 @@ def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -
     """One-shot blocks that move some panels each; None where groups are not the columns of such, or are faster else."""
     if not (_are_faster(groups, device) and lie_in_panels(groups)):
         return None
-    inner, length = groups.kept.sizes[-1], groups.length
-    outer = groups.count // inner
-    panels = panels_of_block(length * inner * groups.widest, outer, device)
-    if groups.has("output") and groups.source.dtype.itemsize in _SIZES and panels * inner >= _LEAST_COLUMNS:
-        panels = panels_of_block(length * inner * groups.widest, outer, device, blocks=_BLOCKS)
+    inner, length, panels = groups.kept.sizes[-1], groups.length, _panels_of_block(groups, device)
     threads = _THREADS if groups.has("output") else _THREADS_OF_READERS
     staging = staging_of(groups.stored, length, inner, panels, threads, length, is_known=True)
     shares: dict[str, str | int | bool] = {
@@ -68,6 +64,15 @@ def plan_panels(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "CHUNKS_AT_ONCE": max(1, _AT_ONCE // groups.chunk),
     }
     return one_shot_plan("panels", groups, spec, staging, shares, threads, panels, device)
+
+
+def _panels_of_block(groups: Groups, device: DeviceProperties) -> int:
+    inner = groups.kept.sizes[-1]
+    nbytes, outer = groups.length * inner * groups.widest, groups.count // inner
+    panels = panels_of_block(nbytes, outer, device)
+    are_measured = groups.has("output") and groups.source.dtype.itemsize in _SIZES_IN_MORE_BLOCKS
+    in_more = are_measured and panels * inner >= _LEAST_COLUMNS
+    return panels_of_block(nbytes, outer, device, blocks=_BLOCKS) if in_more else panels
 
 
 def lie_in_panels(groups: Groups) -> bool:

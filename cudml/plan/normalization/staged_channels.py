@@ -24,7 +24,7 @@ _LEAST_OF_SHIFTED_HALVES, _LEAST_OF_HALVES, _LEAST_OF_FLOATS = (3 << 10, 60), (1
 
 def have_channels(groups: Groups) -> bool:
     """Whether halves or floats are normalized with a number of scale or bias for some neighbours each."""
-    are_scaled = groups.has("output") and groups.has_operands_down and not groups.has_own_operands
+    are_scaled = groups.has("output") and groups.has_operands_of_channels
     return are_scaled and groups.source.dtype.itemsize in _MOST_BYTES
 
 

@@ -164,9 +164,9 @@ def plan_turned(
     return replace(statistics, launches=found, workspace_bytes=nbytes, then=_apply(turned, spec, place))
 
 
-def is_sooner_done_at_once(plan: Plan, groups: Groups, device: DeviceProperties) -> bool:
-    """Whether that plan, which turns nothing in tiles, is one launch for so few elements that it is faster."""
-    return len(plan.parts) == len(plan.launches) == 1 and groups.source.size < _LEAST_ELEMENTS * device.multiprocessors
+def are_few_to_turn(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether elements are so few that one launch is faster, which turns nothing in tiles."""
+    return groups.source.size < _LEAST_ELEMENTS * device.multiprocessors
 
 
 def moments_of(groups: Groups, spec: Normalization) -> ArrayLayout:

@@ -79,14 +79,17 @@ def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:
 
 
 def _across(case: ColumnCase, vector: int, spans: int, block: int) -> int:
-    """Threads beside each other, of which each has so many columns: a block's, or what is left of them where several
+    """Threads beside each other, of which each has so many columns: of a block, or what is left of them where several
     share a column."""
-    widths = powers_of_two(_LEAST_PIECE_BYTES, _SHORT_PIECE_BYTES) if spans > 1 else [0]
-    pieces = [max(width // (vector * case.source.dtype.itemsize), block // spans) for width in reversed(widths)]
-    blocks = {across: math.ceil(case.work.lines / (vector * across)) / case.device.multiprocessors for across in pieces}
-    across = next((across for across in pieces if blocks[across] >= _FEW_BLOCKS), pieces[-1])
+    least, columns_bytes = block // spans, vector * case.source.dtype.itemsize
+    widths = [least]
+    if spans > 1:
+        pieces = reversed(powers_of_two(_LEAST_PIECE_BYTES, _SHORT_PIECE_BYTES))
+        widths = [max(nbytes // columns_bytes, least) for nbytes in pieces]
+    blocks = {across: math.ceil(case.work.lines / (vector * across)) / case.device.multiprocessors for across in widths}
+    across = next((across for across in widths if blocks[across] >= _FEW_BLOCKS), widths[-1])
     are_fewest = blocks[across] < _FEWEST_BLOCKS and across * spans == _SHORT_BLOCK
-    return across * _LEAST_BLOCK // _SHORT_BLOCK if are_fewest else across
+    return _LEAST_BLOCK // spans if are_fewest else across
 
 
 def _columns_of_thread(case: ColumnCase, span: int) -> int:
