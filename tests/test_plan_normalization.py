@@ -50,7 +50,8 @@ from cudml.plan.spec import Moments, Normalization
         ((8, 20, 20, 40), (0, 1, 2), ["normalize_clusters"]),
         ((64, 256, 128, 128), (0, 2, 3), ["normalize_stream"]),
         ((64, 256, 128, 128), (0, 2), ["normalize_strips"]),
-        ((5, 3), (), ["normalize_columns"]),
+        ((50, 30), (), ["normalize_columns"]),
+        ((5, 3), (), ["normalize_short_lines"]),  # so few that they are no columns
         ((0, 7), (1,), []),
         ((7, 0), (1,), []),
     ],

@@ -259,6 +259,10 @@ def test_strips_that_share_sectors_are_wide(shape, dtype, columns):
         ((11_184_810, 3), "float32", {"SPAN": "8", "VECTOR": "1"}),
         ((16_777_216, 2), "float16", {"SPAN": "4", "VECTOR": "2"}),
         ((16_384, 2), "float16", {"SPAN": "1", "VECTOR": "2", "SPANS": "128"}),  # 16 tiles, which one block adds up
+        ((128, 10_705), "float16", {"SPAN": "2", "SPANS": "8"}),  # short, and not so many blocks
+        ((129, 10_705), "float16", {"SPAN": "4", "SPANS": "5"}),
+        ((128, 21_088), "float32", {"SPAN": "2", "SPANS": "16"}),
+        ((128, 42_240), "float32", {"SPAN": "4", "SPANS": "8"}),  # five for each multiprocessor
         ((16_384, 64), "float32", {"SPAN": "4", "VECTOR": "4", "ACROSS": "4"}),  # 32
         ((40_000, 64), "float32", {"SPAN": "2", "VECTOR": "4", "ACROSS": "8"}),  # more, even in strips of 32 bytes
     ],
@@ -307,7 +311,7 @@ def test_a_scale_for_each_row_takes_registers(shape, dtype, expected):
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "launches"),
-    [((2048, 8), "float64", 1), ((4096, 8), "int32", 2), ((8000, 2), "int32", 2), ((8193, 8), "float16", 2)],
+    [((2048, 8), "float64", 1), ((4096, 8), "int32", 2), ((8000, 2), "int32", 2), ((8193, 16), "float16", 2)],
 )
 def test_no_block_has_many_rows_alone(shape, dtype, launches):
     plan = make_plan(Normalization((0,)), {"input": layout(shape, dtype), "output": layout(shape, dtype)})

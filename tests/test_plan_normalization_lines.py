@@ -10,6 +10,7 @@ from cudml.plan import make_plan
 from cudml.plan.activation import Activation
 from cudml.plan.device import H200, LANES
 from cudml.plan.layout import ArrayLayout
+from cudml.plan.plan import Plan
 from cudml.plan.spec import Moments, Normalization
 
 
@@ -69,7 +70,7 @@ def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tile
         ((131_072, 224), "float32", ("normalize_short_lines", "4", "8")),
         ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
         ((32_768, 10_032), "float32", ("normalize_lines", "8", "2")),
-        ((52, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
+        ((132, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
         ((32_768, 3001), "float16", ("normalize_lines", "12", "12")),
         ((32_768, 3501), "float16", ("normalize_lines", "4", "6")),
     ],
@@ -240,8 +241,8 @@ OWN, PLAIN, SUMMED = "scale and bias of each element", "none", "moments"
         ("float16", (50_000, 1536), OWN, 6),
         ("float16", (50_000, 1544), OWN, 0),
         ("float16", (50_000, 1193), SUMMED, 5),
-        ("float16", (264, 1193), OWN, 0),  # few
-        ("float16", (265, 1193), OWN, 5),
+        ("float16", (924, 1193), OWN, 0),  # few
+        ("float16", (925, 1193), OWN, 5),  # begin anywhere
         ("float16", (2048, 1280), OWN, 0),  # few aligned ones
         ("float16", (1056, 1281), OWN, 0),
         ("float16", (1057, 1281), OWN, 6),
@@ -398,16 +399,24 @@ def test_two_crews_of_loaders_put_halves_of_longer_runs_together(shape, crews, l
     ("shape", "dtype", "blocks", "rows", "resident", "early"),
     [
         ((8, 16_384), "float32", 8, 2, 4, True),
-        ((64, 16_384), "float32", 4, 4, 3, True),
+        ((64, 16_384), "float32", 8, 4, 4, True),
         ((32, 20_480), "float32", 5, 4, 3, True),
         ((100, 20_480), "float32", 5, 4, 4, False),
         ((32, 40_000), "float32", 5, 8, 2, True),
         ((64, 40_000), "float32", 5, 8, 3, False),
         ((60, 50_000), "float32", None, None, None, None),  # not all at once
         ((132, 16_384), "float32", None, None, None, None),  # a block each is faster
-        ((1, 8192), "float32", None, None, None, None),
-        ((8, 12_288), "float16", 3, 2, 4, True),
-        ((64, 12_288), "float16", None, None, None, None),
+        ((1, 8192), "float32", 8, 2, 8, True),
+        ((46, 8192), "float32", 8, 2, 8, True),
+        ((47, 8192), "float32", 4, 4, 6, True),
+        ((67, 8192), "float32", None, None, None, None),  # more than fill the GPU
+        ((1, 4096), "float32", None, None, None, None),
+        ((8, 12_288), "float16", 6, 2, 8, True),
+        ((64, 12_288), "float16", 3, 4, 6, True),
+        ((16, 8192), "float16", 8, 1, 8, True),  # slower to load than floats
+        ((17, 8192), "float16", None, None, None, None),
+        ((1, 5120), "float16", None, None, None, None),
+        ((16, 4095), "float32", 8, 1, 8, True),  # begin anywhere
         ((32, 33_333), "float16", 5, 4, 2, True),  # begin anywhere
         ((100, 33_333), "float16", 5, 4, 4, False),
         ((32, 65_536 * 4 + 1), "float16", None, None, None, None),
@@ -636,3 +645,95 @@ def test_floats_that_begin_anywhere_share_warps_in_a_second_wave(shape, warps):
     source, scale = layout(shape), layout((1, shape[1]))
     plan = make_plan(Normalization((1,)), {"input": source, "output": source, "scale": scale, "bias": scale}, H200)
     assert constants(plan).get("WARPS") == warps
+
+
+def _scaled(shape: tuple[int, ...], dtype: str, axes: tuple[int, ...], operand: tuple[int, ...]) -> Plan:
+    """With a scale and a bias of that shape."""
+    array, scale = layout(shape, dtype), layout(operand, dtype)
+    return make_plan(Normalization(axes), {"input": array, "output": array, "scale": scale, "bias": scale})
+
+
+@pytest.mark.parametrize(
+    ("shape", "operand", "repeats"),
+    [
+        ((3000, 16, 12), (12,), "1"),
+        ((3000, 4, 12), (4, 12), "1"),  # a row has eight groups
+        ((3000, 8, 12), (8, 12), "1"),
+        ((3000, 16, 12), (16, 12), "0"),
+        ((3000, 3, 12), (3, 12), "0"),
+        ((3000, 2, 128), (2, 128), "0"),
+        ((3000, 2, 128), (128,), "1"),
+    ],
+)
+def test_scales_are_loaded_once_where_all_rows_of_groups_have_the_same(shape, operand, repeats):
+    plan = _scaled(shape, "float32", (2,), operand)
+    assert (kernels(plan), constants(plan)["REPEATS"]) == (["normalize_short_lines"], repeats)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "operand", "rows"),
+    [
+        ((6132, 32, 52), "float32", (52,), "4"),
+        ((6132, 32, 52), "float32", (32, 52), "2"),
+        ((300, 8, 307), "float16", (8, 307), "2"),
+        ((6132, 32, 52), "float64", (32, 52), "4"),
+    ],
+)
+def test_scales_of_their_own_take_registers_for_every_row(shape, dtype, operand, rows):
+    plan = _scaled(shape, dtype, (2,), operand)
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_short_lines"], rows)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "apart"),
+    [
+        ((264, 512), "float16", True),
+        ((265, 512), "float16", False),
+        ((264, 256), "float16", False),  # one row
+        ((264, 256), "float32", False),
+        ((1320, 313), "float16", True),  # begin at odd elements
+        ((1321, 313), "float16", False),
+        ((1320, 314), "float16", False),
+    ],
+)
+def test_few_groups_of_two_rows_have_a_warp_for_each(shape, dtype, apart):
+    plan = _scaled(shape, dtype, (1,), shape[1:])
+    if apart:
+        assert (kernels(plan), constants(plan)["WARPS"], constants(plan)["ROWS"]) == (["normalize_lines"], "2", "1")
+    else:
+        assert kernels(plan) == ["normalize_short_lines"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),  # rows, resident, early
+    [
+        ((925, 817), "float16", ("4", "16", "1")),
+        ((2112, 915), "float16", ("4", "16", "1")),
+        ((2113, 915), "float16", ("4", "32", "0")),
+        ((2112, 1281), "float16", ("6", "20", "0")),
+        ((2112, 261), "float32", ("3", "16", "1")),
+        ((2113, 261), "float32", ("3", "32", "0")),
+    ],
+)
+def test_rows_of_not_many_groups_that_begin_anywhere_have_most_registers(shape, dtype, expected):
+    found = constants(_scaled(shape, dtype, (1,), shape[1:]))
+    assert found["WARPS"] == "1"
+    assert (found["ROWS"], found["RESIDENT"], found["OPERANDS_EARLY"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "rows"),
+    [
+        ((132, 83, 28), "float16", "2"),
+        ((133, 83, 28), "float16", "4"),
+        ((462, 165, 28), "float16", "4"),
+        ((463, 165, 28), "float16", "8"),
+        ((16, 710, 4), "float16", "1"),  # several channels in a chunk
+        ((1000, 1500, 4), "float16", "4"),
+        ((132, 4, 175), "float32", "2"),
+        ((133, 4, 175), "float32", "6"),  # a warp for each
+    ],
+)
+def test_warps_have_fewer_rows_of_few_groups_of_channels(shape, dtype, rows):
+    plan = _scaled(shape, dtype, (1, 2), (shape[1], 1))
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from plans import constants, layout
+from plans import constants, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.device import H200
 from cudml.plan.plan import Plan
-from cudml.plan.spec import Normalization
+from cudml.plan.spec import Moments, Normalization
 
 
 def _plan(shape, dtype="float32", axes=(0,), **arrays) -> Plan:
@@ -30,7 +30,7 @@ def _shares(plan: Plan) -> tuple[int, ...]:
         ((256, 54), "float16", (1, 16, 32, 1, 1)),
         ((8, 512), "float16", (1, 32, 1, 1, 1)),  # a warp at least
         ((8, 512), "float32", (1, 32, 2, 1, 1)),
-        ((100, 3), "float32", (1, 4, 32, 1, 1)),  # no more threads than columns ask for
+        ((100, 17), "float32", (1, 8, 28, 1, 1)),  # no more threads than columns ask for
         ((512, 2048), "float32", (1, 16, 32, 4, 1)),  # else more blocks than multiprocessors
         ((1024, 2048), "float16", (1, 16, 32, 4, 1)),
         ((256, 4096), "float32", (1, 32, 16, 4, 1)),
@@ -43,7 +43,7 @@ def _shares(plan: Plan) -> tuple[int, ...]:
         ((1024, 64), "float16", (2, 8, 16, 1, 8)),
         ((4096, 64), "float16", (2, 8, 32, 2, 8)),
         ((8192, 64), "float16", (4, 4, 64, 2, 8)),
-        ((1024, 5), "float16", (1, 8, 16, 1, 8)),
+        ((2048, 5), "float16", (1, 8, 16, 2, 8)),
         ((4096, 2), "float16", (2, 1, 64, 1, 8)),
         ((2048, 3), "float32", (1, 4, 32, 2, 8)),
     ],
@@ -98,3 +98,24 @@ def test_rows_with_gaps_stay_strips_of_their_own():
     rows = layout((9317, 22), "float16", strides=(26, 1))
     plan = make_plan(Normalization((0,)), {"input": rows, "output": layout((9317, 22), "float16")})
     assert {dict(part.constants)["ROW_COLUMNS"] for part in plan.parts} == {"22"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "are_lines"),
+    [
+        ((768, 16), "float32", True),
+        ((768, 17), "float32", False),
+        ((769, 16), "float32", False),  # seven rows
+        ((2560, 8), "float32", False),
+        ((2561, 8), "float32", True),  # 21, which a cluster shares
+        ((2561, 9), "float32", False),
+        ((8064, 8), "float32", True),
+        ((8065, 8), "float32", False),
+        ((2561, 8), "int32", False),
+    ],
+)
+def test_a_few_narrow_columns_are_lines(shape, dtype, are_lines):
+    assert (kernels(_plan(shape, dtype))[0] in ("normalize_lines", "normalize_clustered_lines")) == are_lines
+    source, moments = layout(shape, dtype), layout((1, shape[1]), "float64")
+    plan = make_plan(Moments((0,)), {"input": source, "mean": moments, "variance": moments})
+    assert kernels(plan)[0] in ("normalize_columns", "normalize_clusters", "sum_columns")

@@ -73,14 +73,22 @@ def test_groups_that_lie_end_to_end_are_staged(length, dtype, is_staged):
         (54_068, 40, "float16", False, True),
         (32_767, 33, "float32", False, False),
         (32_768, 33, "float32", False, True),
-        (65_535, 33, "float32", True, False),
-        (65_536, 33, "float32", True, True),
-        (32_767, 33, "float16", True, False),
-        (32_768, 33, "float16", True, True),
+        (32_767, 33, "float32", True, False),
+        (32_768, 33, "float32", True, True),
+        (37_941, 57, "float32", True, False),
+        (37_942, 57, "float32", True, True),  # 64 KB, as of what fills its part of a row
+        (17_407, 33, "float16", True, False),  # 8.5 KB
+        (17_408, 33, "float16", True, True),
+        (52_800, 31, "float16", True, True),
+        (52_800, 32, "float16", True, False),  # which fills its part of a row
         (5279, 333, "float16", False, False),
         (5280, 333, "float16", False, True),  # 40 groups for each
-        (9239, 333, "float16", True, False),
-        (9240, 333, "float16", True, True),  # 70
+        (1715, 401, "float16", True, False),
+        (1716, 401, "float16", True, True),  # 13
+        (9239, 451, "float16", True, False),  # longer
+        (9240, 451, "float16", True, True),  # 70
+        (7919, 261, "float32", True, False),
+        (7920, 261, "float32", True, True),  # 60, as a third of three rows is left
         (26_399, 333, "float32", True, False),
         (26_400, 333, "float32", True, True),  # 200
         (38_000, 901, "float16", False, False),

@@ -288,3 +288,33 @@ def test_halves_that_are_much_work_have_more_normalizers(shape, scale, dtype, no
     plan = make_plan(Normalization((0, 2)), arrays)
     assert kernels(plan) == ["normalize_strips"]
     assert constants(plan)["NORMALIZERS"] == normalizers
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "stages"),
+    [
+        ((2, 974_408), (1,), "4"),  # a block has two pieces of two units
+        ((2, 480_000), (1,), "2"),
+        ((30, 974_408), (1,), "14"),
+        ((12, 1485, 2, 1747), (0, 2, 3), "8"),  # runs whose elements are copied one by one
+        ((1169, 8, 25, 131), (0, 2, 3), "13"),  # in larger pieces
+    ],
+)
+def test_stages_are_no_more_than_are_used(shape, axes, stages):
+    plan = make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})
+    assert (kernels(plan), constants(plan)["STAGES"]) == (["normalize_stream"], stages)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "drawn"),
+    [
+        ((4096, 65_536), (1,), "4"),
+        ((2639, 65_536), (1,), "0"),  # less than eleven times the cache
+        ((2640, 65_536), (1,), "4"),
+        ((9, 88, 3, 829), (1, 2, 3), "0"),
+        ((700, 1 << 20), (1,), "0"),  # few teams
+    ],
+)
+def test_teams_draw_where_there_is_much_to_do(shape, axes, drawn):
+    plan = make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})
+    assert (kernels(plan), constants(plan)["DRAWN"]) == (["normalize_stream"], drawn)

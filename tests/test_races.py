@@ -111,7 +111,8 @@ def test_cases_share_a_group_among_blocks_in_every_way(plans: list[Plan]):
         constants for constants in map(dict, (plan.constants for plan in plans)) if constants.get("CLUSTER", "1") != "1"
     ]
     clustered = [constants for constants in found if constants["KERNELS"] == "normalize_clustered_lines"]
-    assert {constants["ROWS"] for constants in clustered} == {"2", "4", "8"}
+    assert {constants["ROWS"] for constants in clustered} == {"1", "2", "4", "8"}
+    assert {constants["WARPS"] for constants in clustered} == {"4", "8"}
     assert {constants["OPERANDS_EARLY"] for constants in clustered} == {"0", "1"}
     assert {constants["ENDS"] for constants in clustered} == {"0", "1", "2"}
 

@@ -22,6 +22,7 @@ from race_cases.devices import (
     NO_CLUSTERS,
     OLD_GPU,
     ONE_BLOCK,
+    PARTS_GPU,
     RING_OF_STRIPS_GPU,
     ROOMY_GPU,
     SHARED_LARGER_PANELS,
@@ -247,6 +248,7 @@ SMALL_GROUPS = [
     affine("layer norm", (5, 70), "layer_norm"),
     affine("layer norm of whole chunks", (5, 160), "layer_norm"),
     affine("group norm", (2, 6, 9), "group_norm"),
+    scaled("groups with scales of their own", (200, 3, 12), (2,), (3, 12)),
     affine("batch norm", (2, 3, 130), "batch_norm"),
     scaled_by_numbers("scale and bias as numbers", (3, 200)),
     scaled("short groups scaled by runs", (7, 9, 30), (1, 2), (9, 1)),
@@ -288,7 +290,7 @@ SMALL_COLUMNS = [
     affine("batch norm in columns", (90, 40), "batch_norm", device=ONE_BLOCK),
     affine("batch norm in narrow strips", (90, 40), "batch_norm"),
     normalization("narrow columns of a block", (130, 70), np.float16, (0,), out="same", device=MANY_BLOCKS),
-    normalization("clusters of narrow columns", (600, 11), np.float32, (0,), out="same", device=MANY_BLOCKS),
+    normalization("clusters of narrow columns", (600, 17), np.float32, (0,), out="same", device=MANY_BLOCKS),
     normalization("clusters of narrow columns of halves", (1030, 20), np.float16, (0,), device=MANY_BLOCKS),
     normalization("clusters of columns of longer halves", (4200, 3), np.float16, (0,), device=MANY_BLOCKS),
     affine("group norm in columns", (3, 64, 2), "group_norm"),
@@ -351,8 +353,10 @@ LARGE_GROUPS = [
 ]
 
 CLUSTERED_LINES = [
-    normalization("clustered lines of two rows a warp", (1, 8301), np.float32, (1,)),
+    normalization("clustered lines of one row a warp", (2, 5801), np.float16, (1,), device=PARTS_GPU),
+    normalization("clustered lines of two rows a warp", (1, 8101), np.float32, (1,)),
     normalization("clustered lines of four rows a warp", (2, 16_500), np.float32, (1,)),
+    normalization("columns that are clustered lines", (3000, 2), np.float32, (0,), device=TEAMS_GPU, out="same"),
     normalization("clustered lines of eight rows a warp", (1, 16_460), np.float64, (1,)),
     normalization("clustered lines in place", (1, 12_301), np.float32, (1,), out="same"),
     normalization("clustered lines of halves", (1, 16_701), np.float16, (1,), out="same"),

@@ -15,6 +15,7 @@ from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
 from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
+from cudml.plan.normalization.narrow_lines import are_few_narrow
 from cudml.plan.normalization.own_lines import plan_own_lines, plan_own_lines_of_any
 from cudml.plan.normalization.panel_tiles import plan_panel_tiles, plan_panel_tiles_of_short_pieces
 from cudml.plan.normalization.panels import plan_panels
@@ -80,7 +81,7 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
 def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     if groups.count == 0 or (groups.length == 0 and not groups.has("mean")):
         return Plan("normalization_lines.cu", (), ())
-    if groups.length > 0 and groups.are_columns:
+    if groups.length > 0 and groups.are_columns and not are_few_narrow(groups, device):
         plans = (plan_for(groups, spec, device) for plan_for in _PLANS_OF_COLUMNS)
         return next(plan for plan in plans if plan is not None)
     for plan_for in _PLANS_OF_LINES:

@@ -42,12 +42,12 @@ def plan_tiled_bundles(groups: Groups, spec: Normalization, device: DeviceProper
     """The steps for groups that are slow as lines and fit no cluster; None where there are no such steps."""
     if not _are_short_runs(groups, LONG_RUN_BYTES) or not are_uneven_runs(groups):
         return None
-    bundle, nbytes = _bundle_of(groups), groups.source.size * groups.source.dtype.itemsize
+    bundle = _bundle_of(groups)
     if groups.has("output"):
         is_large = bundle.bytes(groups) > MOST_BLOCKS * device.shared_bytes_per_block
     else:
         tiles = bundle.units(groups) / _units_of_tile(bundle, groups, device)
-        is_large = nbytes >= _LEAST_BYTES_OF_MOMENTS and tiles >= _LEAST_TILES_OF_MOMENTS
+        is_large = groups.nbytes >= _LEAST_BYTES_OF_MOMENTS and tiles >= _LEAST_TILES_OF_MOMENTS
     return _plan(bundle, groups, spec, device) if is_large else None
 
 

@@ -27,8 +27,9 @@ _OF_FEWER_HALVES = ((4, 1), (8, 2), (64, 4), (128, 8))
 _OF_FLOATS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
 #: Rows of groups of which a warp has one for itself: of floats but for some rows for each multiprocessor, and if they
-#: are many, and of many halves whose channels are no whole chunks. (3276, 32, 10, 64) floats take 127 us so and 161
-#: otherwise, (12, 32, 10, 64) 1.8 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6; (1337, 32, 32, 49) float16s 80 and 106.
+#: are many, or no more groups than multiprocessors, and of many halves whose channels are no whole chunks. (3276, 32,
+#: 10, 64) floats take 127 us so and 161 otherwise, (12, 32, 10, 64) 1.8 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6,
+#: (106, 4, 7, 25) over 1, 2, 3 2.5 and 2.0; (1337, 32, 32, 49) float16s 80 and 106.
 _ALONE, _MANY_ALONE, ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
 _NOT_ALONE = range(32, 128)
 
@@ -66,7 +67,8 @@ def have_warps_alone(groups: Groups, rows: int, device: DeviceProperties) -> boo
     are_floats = groups.source.dtype.itemsize == 4
     if rows in _MANY_ALONE and are_many(groups, rows, device):
         return are_floats or groups.has_operands_of_runs
-    return are_floats and rows in _ALONE and groups.count * rows // device.multiprocessors not in _NOT_ALONE
+    are_some = groups.count > device.multiprocessors and groups.count * rows // device.multiprocessors not in _NOT_ALONE
+    return are_floats and rows in _ALONE and are_some
 
 
 def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
@@ -77,9 +79,7 @@ def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
     return usually and (are_floats or rows < _LEAST_LATE)
 
 
-def threads_of_channels(
-    groups: Groups, rows: int, warps: int, of_warp: int, device: DeviceProperties
-) -> int | None:
+def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int, device: DeviceProperties) -> int | None:
     """Of a multiprocessor; None where they are as those of others."""
     are_halves = groups.source.dtype.itemsize == 2
     if of_warp < ROWS_OF_ALONE:

@@ -27,17 +27,14 @@ from cudml.plan.normalization.lines import are_faster_apart, is_better_streamed
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Warps of a block, which has a power of two of rows.
-_WARPS = 8
-
 #: Rows of a warp with which all blocks shall run at once: (60, 50000) floats, 420 blocks, take an H100 17.3 us so, and
 #: 15.6 as a stream, (64, 40000), 320 blocks, 12.2 and 14.9.
 _ROWS_OF_ALL_AT_ONCE = 8
 
-#: Rows that a group has more of, as one block holds fewer as fast, and that one of halves has if there is less work
-#: than that: (8, 12288) float16s take an H100 3.6 us so and 4.2 by a block each, (64, 10240) with a scale of each
-#: channel 4.2 and 3.6.
-_LEAST_ROWS, _LEAST_ROWS_OF_HALVES, _WORK_OF_FEW_ROWS = 64, 32, 0.5
+#: Rows that a group has more of, as one block holds fewer as fast, and that one has of halves or of what else takes
+#: long to load: (9, 5888) float16s take an H200 2.5 us so and 2.7 by a block each, (14, 72, 6, 13) bfloat16s over 1, 2,
+#: 3 2.6 and 3.2, (1, 20, 1152, 3) floats with a scale of each channel 2.7 and 3.2, but (30, 2560) 2.5 and 2.3.
+_LEAST_ROWS, _LEAST_ROWS_OF_SLOW = 32, 20
 
 #: Rows of a group that one block can have too, and is faster with if there is more work than this, unless it would load
 #: elements one by one.
@@ -49,11 +46,13 @@ _WORK_OF_MOMENTS = 1.0
 
 
 class _Share(NamedTuple):
-    """How a group of up to so many rows is shared where there is up to so much work: parts of 32 rows, which are a
-    block's usual share, for each multiprocessor."""
+    """How a group of so many rows is shared where there is up to so much work: parts of 32 rows, which are a block's
+    usual share, for each multiprocessor."""
 
-    most_rows: int
+    of_group: range
     most_work: float
+    warps: int
+    """Of a block, which has a power of two of rows."""
     rows: int
     """Of a warp."""
     threads: int
@@ -62,23 +61,36 @@ class _Share(NamedTuple):
     """Whether scale and bias are loaded along with the input."""
 
 
-#: The first that fits is taken: by what was the fastest of a dozen on an H100. (8, 16384) floats take 3.4 us by two
-#: rows in each warp, 3.6 by four and 4.4 by eight, (32, 20480) 4.7 by four and 4.9 by eight, (64, 24576) 10.4 by four
-#: if scale and bias are loaded early and 8.8 if late, (32, 40000) 8.4 by eight if early and 8.7 if late, (64, 40000)
-#: 14.7 and 12.2.
+#: The first that fits is taken: by what was the fastest of a dozen on an H200. (8, 7680) floats take 2.6 us by two rows
+#: in each of four warps, 3.0 by four in each of eight and 3.4 by a block each, (36, 11520) float16s 3.1, 3.2 and 4.3,
+#: (56, 15616) 4.1 by two in each of four, 3.8 by four and 4.6 by a block each, but (79, 7936) floats 4.3, 4.0 and 3.9.
+_SHARES_OF_SHORT = (
+    _Share(range(21, 33), 0.125, 4, 1, THREADS_OF_64, True),
+    _Share(range(33, 65), 0.7, 4, 2, THREADS_OF_64, True),
+    _Share(range(33, 65), 1.0, 4, 4, THREADS_OF_80, True),
+)
+
+#: The same of longer ones, of more than 128 rows on an H100. There (32, 20480) floats take 4.7 us by four rows in each
+#: warp and 4.9 by eight, (64, 24576) 10.4 by four if scale and bias are loaded early and 8.8 if late, (32, 40000) 8.4
+#: by eight if early and 8.7 if late, (64, 40000) 14.7 and 12.2; on an H200 (16, 2, 41, 384) over 2, 3 3.7 by four in
+#: each of four warps and 4.5 by two in each of eight.
 _SHARES = (
-    _Share(128, 1.2, 2, THREADS_OF_64, True),
-    _Share(256, 2.5, 4, THREADS_OF_80, True),
-    _Share(224, 6.0, 4, THREADS_OF_64, False),
-    _Share(512, 2.5, 8, THREADS_OF_128, True),
-    _Share(512, 6.0, 8, THREADS_OF_80, False),
+    *_SHARES_OF_SHORT,
+    _Share(range(65, 129), 0.3, 8, 2, THREADS_OF_64, True),
+    _Share(range(65, 129), 2.0, 4, 4, THREADS_OF_128, True),
+    _Share(range(65, 257), 2.5, 8, 4, THREADS_OF_80, True),
+    _Share(range(65, 225), 6.0, 8, 4, THREADS_OF_64, False),
+    _Share(range(65, 513), 2.5, 8, 8, THREADS_OF_128, True),
+    _Share(range(65, 513), 6.0, 8, 8, THREADS_OF_80, False),
 )
 
 #: And of halves that begin anywhere, which take more registers: (32, 33333) take 6.4 us with 128 and 6.7 with 80.
 _SHARES_OF_SHIFTED_HALVES = (
-    _Share(128, 1.5, 2, THREADS_OF_64, True),
-    _Share(256, 1.5, 4, THREADS_OF_128, True),
-    _Share(256, 4.0, 4, THREADS_OF_64, False),
+    *_SHARES_OF_SHORT,
+    _Share(range(65, 129), 1.5, 8, 2, THREADS_OF_64, True),
+    _Share(range(65, 129), 2.0, 4, 4, THREADS_OF_128, True),
+    _Share(range(65, 257), 1.5, 8, 4, THREADS_OF_128, True),
+    _Share(range(65, 257), 4.0, 8, 4, THREADS_OF_64, False),
 )
 
 
@@ -90,30 +102,37 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
     share = _share_of(groups, rows, device)
     if share is None:
         return None
-    blocks = math.ceil(rows / (_WARPS * share.rows))
-    resident = resident_blocks(groups, device, share.threads, _WARPS * LANES)
+    of_block = share.warps * share.rows
+    blocks = math.ceil(rows / of_block)
+    resident = resident_blocks(groups, device, share.threads, share.warps * LANES)
     if share.rows == _ROWS_OF_ALL_AT_ONCE and groups.count * blocks > resident * device.multiprocessors:
         return None
     shares = {
-        **shares_of_several(groups, _WARPS, share.rows),
+        **shares_of_several(groups, share.warps, share.rows),
         "CLUSTER": blocks,
         "OPERANDS_EARLY": groups.has("output") and share.early and groups.has_narrow_operands,
         "RESIDENT": resident,
-        "ENDS": ends_of(groups, blocks * _WARPS * share.rows * LANES, 1),
+        "ENDS": ends_of(groups, blocks * of_block * LANES, 1),
         "SPLITS": are_faster_apart(groups, spec),
     }
-    return one_launch("lines", "clustered_lines", groups, spec, shares, groups.count * blocks, _WARPS, blocks)
+    return one_launch("lines", "clustered_lines", groups, spec, shares, groups.count * blocks, share.warps, blocks)
 
 
 def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | None:
     """Of groups of so many rows."""
     work = groups.count * math.ceil(rows / LANES) / device.multiprocessors
-    least = _LEAST_ROWS_OF_HALVES if groups.source.dtype.itemsize == 2 and work <= _WORK_OF_FEW_ROWS else _LEAST_ROWS
-    if rows <= least or work > _most_work(groups, rows, device):
+    if rows <= _least_rows(groups) or work > _most_work(groups, rows, device):
         return None
     shifted_halves = groups.source.dtype.itemsize <= 2 and not groups.packed("input")
     shares = _SHARES_OF_SHIFTED_HALVES if shifted_halves else _SHARES
-    return next((share for share in shares if rows <= share.most_rows and work <= share.most_work), None)
+    return next((share for share in shares if rows in share.of_group and work <= share.most_work), None)
+
+
+def _least_rows(groups: Groups) -> int:
+    """That a group has more of."""
+    are_split = groups.has_operands_of_runs or groups.has_operands_of_short_runs
+    are_slow = groups.source.dtype.itemsize == 2 or not groups.packed("input") or are_split
+    return _LEAST_ROWS_OF_SLOW if are_slow else _LEAST_ROWS
 
 
 def _most_work(groups: Groups, rows: int, device: DeviceProperties) -> float:

@@ -147,9 +147,14 @@ class Groups:
         """Of a group."""
         return math.ceil(self.length / self.tile) if self.tile else 1
 
+    @property
+    def nbytes(self) -> int:
+        """Of the input."""
+        return self.source.size * self.source.dtype.itemsize
+
     def bytes_of_multiprocessor(self, device: DeviceProperties) -> float:
         """Of the input."""
-        return self.source.size * self.source.dtype.itemsize / device.multiprocessors
+        return self.nbytes / device.multiprocessors
 
     @property
     def chunk(self) -> int:
@@ -372,9 +377,18 @@ class Groups:
         size = self.source.dtype.itemsize
         return all(array.dtype.itemsize <= size for array in operands if isinstance(array, ArrayLayout))
 
-    def repeats(self, name: str) -> bool:
-        """Whether scale or bias is the same for all groups."""
-        return not isinstance(self.arrays.get(name), ArrayLayout) or not any(self.kept.strides[name])
+    def repeats(self, name: str, count: int = 1) -> bool:
+        """Whether scale or bias is the same for groups that are `count` apart."""
+        if not isinstance(self.arrays.get(name), ArrayLayout):
+            return True
+        strides = self.kept.strides[name]
+        first = next((axis for axis, stride in enumerate(strides) if stride), len(strides))
+        return count % math.prod(self.kept.sizes[first:]) == 0
+
+    @property
+    def has_operands_of_their_own(self) -> bool:
+        """Whether neighbours in a group have their own scale or bias, and not the same as those in other groups."""
+        return self.has_own_operands and not (self.repeats("scale") and self.repeats("bias"))
 
     def constants(self, spec: Normalization) -> dict[str, str | int | bool]:
         """Those of kernels/normalization.cuh, but for HAS_OUTPUT and EVICTION: only some kernels read these."""

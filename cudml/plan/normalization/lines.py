@@ -62,6 +62,17 @@ _LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 #: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
+#: Of halves with a scale of each channel, if groups are no more than multiprocessors, or, if they have more rows than
+#: the second, so many for each: (41, 165, 4, 7) float16s over 1, 2, 3 take an H200 3.1 us by 4 rows and 4.4 by 8, (135,
+#: 3, 25, 194) over 2, 3 5.4 and 7.5, (11, 4, 11, 190) 2.4 by 2 and 2.5 by 4, but (299, 40, 2, 43) over 1, 2, 3 4.0 and
+#: 3.8.
+_LINE_ROWS_OF_FEW_CHANNELS = ((4, 1), (16, 2), (64, 4), (128, 8))
+_MOST_FEW_CHANNELS, _ROWS_OF_MORE_CHANNELS, _MOST_OF_LONG_CHANNELS = 1, 16, 3.5
+
+#: And of halves with several scales in a chunk, each loaded by itself: (16, 710, 4) with one of each channel take 2.5
+#: us so and 4.0 by 4 rows, (1152, 213, 6) 7.3 and by 2 rows 8.7.
+_LINE_ROWS_OF_SHORT_RUNS = ((16, 1), (32, 2), (64, 4), (128, 8))
+
 #: Halves in more rows of runs that begin anywhere, of which a warp has 8, are slower than as a stream: (100, 320, 15,
 #: 15) over 0, 2, 3 take an H100 44 us and 27, (100, 16, 15, 15) 11.3 and 7.9. Floats are not: (12, 500, 35, 29) take 23
 #: us and 31, (4, 3000, 61, 51) 111 and 138.
@@ -79,9 +90,10 @@ _LINE_ROWS_OF_FEW_HALVES, _LINE_ROWS_OF_FEW = ((4, 1), (8, 2), (40, 4), (128, 8)
 _MOST_ROWS_OF_SHORT, _FEW_SHORT_ROWS = 40, 128
 
 #: And of halves that begin anywhere: (14646, 6145) bfloat16s take an H100 134 us by 4 rows and 158 by 2. If each
-#: element has its own scale and bias (9998, 6001) take 97 us and 119, and (10984, 8193) 145, and 182 by 8.
+#: element has its own scale and bias (9998, 6001) take 97 us and 119, and (10984, 8193) 145, and 182 by 8; (488, 1170)
+#: an H200 2.8 by 1 row and 3.2 by 2.
 _LINE_ROWS_OF_SHIFTED_HALVES = ((4, 1), (6, 2), (64, 4), (128, 8))
-_LINE_ROWS_OF_SCALED_SHIFTED_HALVES = ((4, 1), (10, 2), (64, 4), (128, 8))
+_LINE_ROWS_OF_SCALED_SHIFTED_HALVES = ((5, 1), (10, 2), (64, 4), (128, 8))
 _TABLES_OF_SHIFTED_HALVES = (_LINE_ROWS_OF_SHIFTED_HALVES, _LINE_ROWS_OF_SCALED_SHIFTED_HALVES)
 
 #: Warps hold at least so many rows of groups of many, except of so many rows as three warps share evenly, and of halves
@@ -201,6 +213,10 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
+    if groups.source.dtype.itemsize == 2 and groups.has_operands_of_short_runs:
+        return _LINE_ROWS_OF_SHORT_RUNS
+    if _are_few_channels(groups, rows, device):
+        return _LINE_ROWS_OF_FEW_CHANNELS
     if are_of_channels(groups, spec):
         return line_rows_of_channels(groups, rows, device)
     if _is_of_halves(groups) and groups.packed("input"):
@@ -218,6 +234,13 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     are_short = rows <= _MOST_ROWS_OF_SHORT and groups.count * rows > _FEW_SHORT_ROWS * device.multiprocessors
     are_few = groups.packed("input") and not (are_short or are_very_many(groups, rows, device))
     return _LINE_ROWS_OF_FEW if are_few else LINE_ROWS
+
+
+def _are_few_channels(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether these are few groups of halves with a scale of each channel, so that warps had better have few rows."""
+    most = _MOST_OF_LONG_CHANNELS if rows > _ROWS_OF_MORE_CHANNELS else _MOST_FEW_CHANNELS
+    are_few = groups.count <= most * device.multiprocessors
+    return are_few and groups.source.dtype.itemsize == 2 and groups.has_operands_of_channels
 
 
 def _is_of_halves(groups: Groups) -> bool:

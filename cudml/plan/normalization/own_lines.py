@@ -76,8 +76,11 @@ _LEAST_ROWS_OF_ALIGNED_RUNS, _LEAST_ROWS_OF_BUNDLES = 3, 3
 #: Groups for each multiprocessor from which on there are enough, if they are not aligned: of up to so many rows, and of
 #: more or if only moments are asked for: (264, 1193) float16 take 2.6 us by several warps and 2.7 so, (400, 1193) 3.0
 #: and 2.8, (800, 2047) 5.4 and 6.0, (1200, 2047) 8.5 and 7.6. With gelu, which takes long, of more rows there are to be
-#: more: (2116, 1846) take 11.5 and 13.9.
+#: more: (2116, 1846) take 11.5 and 13.9. Nor are few halves with scales of their own enough: (302, 818) float16s take
+#: an H200 2.3 us by a warp for each row and 2.8 so, (546, 557) 3.4 and 3.8, (805, 758) 2.7 and 3.1, but (1280, 930) 4.3
+#: and 4.4.
 _MOST_ROWS_OF_FEW, _LEAST_GROUPS, _LEAST_OF_LONG_GROUPS, _LEAST_OF_GELU = 5, 2, 8, 32
+_LEAST_SCALED_HALVES = 7
 
 #: Floats that begin anywhere gain however few there are, (64, 301) take 2.0 us and 1.7 so; but of more rows than so
 #: many not if these are that many groups, a few more than are worked on at once: (3048, 663) 9.1 and 9.9, (2683, 447)
@@ -103,6 +106,11 @@ _THREADS_OF_DOUBLES = ((9, THREADS_OF_128),)
 #: Rows of scaled halves at the most that have as many registers where there are some groups.
 _MOST_ROWS_OF_SOME = 4
 
+#: And those of halves and of floats, which begin anywhere, that have the most registers, and scale and bias loaded
+#: early, where groups are no more than so many for each multiprocessor: (1861, 916) bfloat16s take 4.6 us so and 5.3
+#: otherwise, (1280, 857) float16s 4.2 and 4.7, (897, 261) floats 2.7 and 2.9; but (3616, 679) bfloat16s 7.8 and 7.0.
+_MOST_SHIFTED_ROWS_OF_SOME, _MOST_OF_SOME = {2: 4, 4: 3}, 16
+
 #: Scale and bias of each element are loaded along with the rows, but for halves and where they are wider than elements,
 #: which would take too many registers, and for so few rows of more groups for each multiprocessor than so many: (3986,
 #: 301) floats take 7.3 us so and 6.6 if they come later, (996, 301) 2.4 and 2.7, (58479, 513) 84 and 95; and (29311,
@@ -121,7 +129,9 @@ def plan_own_lines_of_any(groups: Groups, spec: Normalization, device: DevicePro
     if rows not in _rows_of_own_warps(groups) or not _are_enough(groups, spec, rows, device):
         return None
     threads = next(threads for most, threads in _threads(groups) if rows <= most)
-    if _are_some_scaled_halves(groups, rows, device):
+    if _are_some_shifted(groups, rows, device):
+        threads = THREADS_OF_128
+    elif _are_some_scaled_halves(groups, rows, device):
         threads = THREADS_OF_96
     shares = shares_of_own_warp(groups, rows) | {
         "OPERANDS_EARLY": _are_loaded_early(groups, rows, device),
@@ -181,7 +191,8 @@ def _are_enough(groups: Groups, spec: Normalization, rows: int, device: DevicePr
     if has_output and groups.source.dtype.name == "float32" and is_shifted(groups):
         are_long = groups.has_own_operands and rows > _MOST_ROWS_OF_FLOATS
         return not (are_long and int(of_each) in _GROUPS_OF_A_SECOND_WAVE)
-    least = _LEAST_GROUPS if has_output and rows <= _MOST_ROWS_OF_FEW else _LEAST_OF_LONG_GROUPS
+    of_few = _LEAST_SCALED_HALVES if groups.has_own_operands else _LEAST_GROUPS
+    least = of_few if has_output and rows <= _MOST_ROWS_OF_FEW else _LEAST_OF_LONG_GROUPS
     if is_gelu(spec) and rows > _MOST_ROWS_OF_FEW:
         least = _LEAST_OF_GELU
     return of_each > least
@@ -191,6 +202,8 @@ def _are_loaded_early(groups: Groups, rows: int, device: DeviceProperties) -> bo
     """Whether scale and bias of all rows are, along with these."""
     if not groups.has_own_operands:
         return groups.has("output")
+    if _are_some_shifted(groups, rows, device):
+        return groups.has_narrow_operands
     are_narrow = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
     are_many_short = rows <= _MOST_ROWS_LATE and groups.count > _MOST_GROUPS_EARLY * device.multiprocessors
     return are_narrow and not are_many_short
@@ -201,6 +214,13 @@ def _are_some_scaled_halves(groups: Groups, rows: int, device: DeviceProperties)
     7.0 us with 96 registers and 7.3 with 64, but (65536, 1024) 69.5 and 65.7."""
     are_scaled = groups.source.dtype.itemsize == 2 and groups.has_own_operands and groups.packed("input")
     return are_scaled and rows <= _MOST_ROWS_OF_SOME and not are_very_many(groups, rows, device)
+
+
+def _are_some_shifted(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether these are few rows that begin anywhere, with their own scale, in groups that are not many."""
+    are_some = groups.count <= _MOST_OF_SOME * device.multiprocessors
+    is_slow = groups.has_own_operands and is_shifted(groups) and groups.has("output")
+    return are_some and is_slow and rows <= _MOST_SHIFTED_ROWS_OF_SOME.get(groups.source.dtype.itemsize, 0)
 
 
 def _threads(groups: Groups) -> tuple[tuple[int, int], ...]:

@@ -141,6 +141,12 @@ def busy_part_of(cut: Cut, piece: int, device: DeviceProperties) -> float:
     return _busy_part(cut, piece, device, _blocks(cut, math.ceil(cut.units / piece), device))
 
 
+def units_of_block(cut: Cut, piece: int, device: DeviceProperties) -> int:
+    """That one has at all, at the most: more stages than these are of no use."""
+    pieces = math.ceil(cut.units / piece)
+    return piece * math.ceil(cut.bundles * pieces / _blocks(cut, pieces, device))
+
+
 def _busy_part(cut: Cut, piece: int, device: DeviceProperties, blocks: int) -> float:
     """Of what all blocks of the GPU could do while the last of so many is done."""
     rounds = math.ceil(cut.bundles * math.ceil(cut.units / piece) / blocks)

@@ -43,9 +43,20 @@ _SHORT_READERS_OF_HALVES = THREADS_OF_64
 #: So few rows for each multiprocessor that a call takes as long as one warp does, which therefore gets few of them.
 _FEW_ROWS = 16
 
+#: Nor is one faster for groups of two rows of halves, of so few for each multiprocessor, and of so few that begin at
+#: odd elements, each with its own scale: (119, 16, 2, 2) float16s over 0, 2, 3 take 2.1 us by two warps each and 2.3
+#: so, (26, 8, 20, 14) bfloat16s over 2, 3 2.1 and 2.2; (277, 313) float16s 2.2 and 2.5, (1164, 339) bfloat16s 3.2 and
+#: 3.8.
+_MOST_GROUPS_APART, _MOST_SCALED_APART = 2, 10
+
 #: And by four warps: those of which a warp holds no more than a group, and two. Of (4096, 64) floats, 16 rows, it had
 #: better have two, which take 1.6 us, of (65536, 64) float16s four, 5.6 us, and 6.4 by two.
 _ROWS_BY_ONE, _ROWS_BY_TWO = 9, 64
+
+#: It had better have no more than so many where each has a scale of its own for each element, of less than 8 bytes,
+#: which takes registers for every row: (300, 8, 307) float16s with such a scale for each of 8 groups take 5.3 us so and
+#: 11.3 by four rows, (6132, 32, 52) floats 30 and 45, (8930, 4, 24, 2) 8.6 and 10.0; but (45217, 32, 2) 12.8 and 12.4.
+_ROWS_OF_THEIR_OWN = 2
 
 #: Nor does one have more where a chunk has several scales, each loaded by itself, as compilers keep them in memory:
 #: (2730, 32, 64, 3) float16s with a scale of each channel take 61 us so and 141 by four rows, (146, 32, 32, 7) 4.4 and
@@ -61,6 +72,8 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         return None
     if groups.has_operands_of_short_runs and rows > _ROWS_OF_SHORT_RUNS:
         return None
+    if rows > 1 and _are_faster_apart(groups, device):
+        return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
     most = max(group_rows, _most_rows_of_warp(groups, device))
     held = min(most, lanes) if groups.packed("input") else most
@@ -69,7 +82,7 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     shares = {
         **shares_of(groups, held),
         "TEAMS": warps,
-        "REPEATS": groups.repeats("scale") and groups.repeats("bias"),
+        "REPEATS": _repeat(groups, lanes),
         "RESIDENT": _resident(groups, warps, group_rows, device),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
@@ -85,6 +98,18 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     blocks = math.ceil(groups.count / (warps * groups_of_warp))
     ahead = input_ahead(groups, device)
     return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, warps, ahead=ahead)
+
+
+def _are_faster_apart(groups: Groups, device: DeviceProperties) -> bool:
+    """Whether groups of several rows had better have a warp for each."""
+    are_slow = groups.has_own_operands and groups.begins_anywhere
+    are_few = groups.count <= (_MOST_SCALED_APART if are_slow else _MOST_GROUPS_APART) * device.multiprocessors
+    return are_few and groups.has("output") and groups.source.dtype.itemsize == 2
+
+
+def _repeat(groups: Groups, lanes: int) -> bool:
+    """Whether scale and bias are the same for all rows, which have a group for each so many lanes."""
+    return all(groups.repeats(name, LANES // lanes) for name in ("scale", "bias"))
 
 
 def _are_packed(groups: Groups) -> bool:
@@ -106,6 +131,13 @@ def _most_rows_of_warp(groups: Groups, device: DeviceProperties) -> int:
     """That it holds, unless a group has more."""
     if groups.has_operands_of_short_runs:
         return _ROWS_OF_SHORT_RUNS
+    rows = _rows_of_many(groups, device)
+    takes_registers = groups.has_operands_of_their_own and groups.source.dtype.itemsize < 8
+    return min(rows, _ROWS_OF_THEIR_OWN) if takes_registers else rows
+
+
+def _rows_of_many(groups: Groups, device: DeviceProperties) -> int:
+    """More of them, the more there are."""
     if not _is_by_packed_blocks(groups):
         return 1 if _rows_of_multiprocessor(groups, device) <= _FEW_ROWS else _SHORT_ROWS
     lanes = power_of_two(min(LANES, chunks_of(groups)))

@@ -15,14 +15,11 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import chunks_of, input_ahead
-from cudml.plan.normalization.staged_channels import are_fast_parts, have_channels, least_bytes_of_channels
+from cudml.plan.normalization.staged_channels import are_fast_parts, have_channels
+from cudml.plan.normalization.staged_least import are_packed, bytes_of_group, least_bytes, least_chunks, may_be_fewest
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
-
-#: Chunks of a group at least, of halves and of others: (9586980, 7) float16s take 120 us so and 115 otherwise,
-#: (7456540, 9) 106 and 178, (6710886, 5) floats 83 and 80, (3728270, 9) 66 and 86.
-_LEAST_CHUNKS_OF_HALVES, _LEAST_CHUNKS = 2, 3
 
 #: Bytes of a group at the most, of halves and of others, and of others with arrays of scale or bias down a group:
 #: (74152, 905) float16s take 75 us so and 84 otherwise, (65472, 1025) 76 and 90, (51583, 1301) 83 and 85, (55831, 601)
@@ -49,30 +46,13 @@ _MOST_PART_OF_FLOATS, _MOST_OF_SCALED_FLOATS, _LEAST_OF_SCALED_FLOATS = 0.7, 128
 _MOST_MEETING, _MOST_MEETING_OF_MANY, _LEAST_OF_MEETING, _BANKS_BYTES = 2, 4, 1 << 19, 128
 _LEAST_OF_MEETING_CHANNELS = 1 << 16
 
-#: Such bytes at least of halves that begin anywhere and of moments, and of others; twice as many with arrays: (15887,
-#: 33) float16s take 2.6 us so and 3.3 otherwise, (7422, 62) 2.6 and 2.2, (8312, 41) floats 2.8 and 2.4, (31775, 33) 3.5
-#: and 4.5; with arrays (52432, 35) float16s 5.6 and 8.0, (8807, 52) 3.1 and 2.5, (29781, 11) floats 2.7 and 2.4.
-_LEAST_BYTES, _LEAST_OF_OTHERS, _TIMES_OF_SCALED = 1 << 13, 1 << 15, 2
-
-#: And groups, and with arrays those of halves and of others: (6297, 333) float16s take 5.2 us so and 6.3 otherwise,
-#: (3489, 601) 5.8 and 4.8, (7710, 136) floats 3.8 and 4.1, (4660, 225) 4.4 and 3.6; with arrays (10342, 357) float16s
-#: 6.8 and 10.9, (9080, 660) 12.6 and 10.7, (18641, 225) floats 12.0 and 10.8, (25191, 333) 26.8 and 23.2.
-_LEAST_GROUPS, _LEAST_SCALED_HALVES, _LEAST_SCALED_GROUPS = 40, 70, 200
-
-#: And bytes at least of groups of more bytes than that: (16760, 1001) float16s take 27.3 us so and 25.2 otherwise,
-#: (13957, 601) floats 26.0 and 23.5.
-_LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
-
 #: Bytes for each multiprocessor below which blocks are small and spans short, as then a call takes as long as they do,
 #: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
 _FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
 
-#: The same of halves with arrays in groups that begin at a multiple of some elements, where there are fewest bytes for
-#: each multiprocessor: (83, 64, 196) with a scale of each channel take 2.7 us so and 3.4 in spans of 4 chunks, (10485,
-#: 100) 2.7 and 3.5 as short lines. For each multiprocessor there are to be so many bytes and groups at least.
-_FEWEST_BYTES, _BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 1 << 15, 8192, 2
-_GRAIN_OF_FEWEST, _BYTES_OF_FEWEST = 4, range(200, 401)
-_LEAST_BYTES_OF_FEWEST, _LEAST_GROUPS_OF_FEWEST = 11 << 10, 30
+#: And of halves with arrays whose groups gain by that, if there are fewer yet: (7, 950, 100, 2) with a scale of each
+#: channel, 20 KB for each multiprocessor, take 5.0 us so and 3.9 in spans of 4 chunks.
+_FEWEST_BYTES, _BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 18 << 10, 8192, 2
 
 #: Chunks of a span. Groups of up to 8 are one, and with more registers those of up to 13, or 11 with arrays down a
 #: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71, but of (671088, 100) with
@@ -104,8 +84,8 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, groups: Groups, device: DeviceProperties) -> _Cut:
-        chunks, nbytes = chunks_of(groups), _bytes_of_group(groups)
-        if _may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < _FEWEST_BYTES:
+        chunks, nbytes = chunks_of(groups), bytes_of_group(groups)
+        if may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < _FEWEST_BYTES:
             return cls(_SPAN_OF_FEWEST, math.ceil(chunks / _SPAN_OF_FEWEST), _lines_of(_BLOCK_BYTES_OF_FEWEST, nbytes))
         are_few = groups.bytes_of_multiprocessor(device) < _FEW_BYTES
         is_scaled = groups.has_operands_down
@@ -166,12 +146,6 @@ def _lines_of(block_bytes: int, nbytes: int) -> int:
     return min(max(power_of_two_within(block_bytes // nbytes or 1), _LEAST_LINES), _LINES_OF_SPAN)
 
 
-def _may_be_fewest(groups: Groups) -> bool:
-    """Whether these are halves with arrays of scale or bias in groups that gain by short spans where they are few."""
-    are_short = groups.grain >= _GRAIN_OF_FEWEST and _bytes_of_group(groups) in _BYTES_OF_FEWEST
-    return groups.are_scaled_halves and groups.has("output") and are_short
-
-
 def _threads(groups: Groups, cut: _Cut) -> int:
     """Of a multiprocessor."""
     end = groups.length - (cut.spans - 1) * cut.span * groups.chunk
@@ -179,16 +153,6 @@ def _threads(groups: Groups, cut: _Cut) -> int:
     if groups.are_scaled_halves and ends_shortly:
         return min(_THREADS_OF_SHORT_ENDS, _THREADS[cut.span])
     return _THREADS[cut.span]
-
-
-def _names(groups: Groups) -> list[str]:
-    """Of the input and, where there is one, the output."""
-    return [name for name in ("input", "output") if groups.has(name)]
-
-
-def _bytes_of_group(groups: Groups) -> int:
-    """Of the wider of the input and the output."""
-    return groups.length * groups.widest
 
 
 def _step(groups: Groups, name: str, span: int) -> int:
@@ -206,54 +170,38 @@ def _are_able(groups: Groups, device: DeviceProperties) -> bool:
         groups.are_floats
         and device.hardware_gates
         and all(layout.element_aligned and layout.dtype.itemsize > 1 for layout in groups.stored)
-        and all(groups.is_one_run(name) and groups.are_end_to_end(name) for name in _names(groups))
+        and all(_are_end_to_end(groups, name) for name in ("input", "output") if groups.has(name))
     )
+
+
+def _are_end_to_end(groups: Groups, name: str) -> bool:
+    return groups.is_one_run(name) and groups.are_end_to_end(name)
 
 
 def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     """Whether groups are of a size, and so many, that others are slower."""
-    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, _bytes_of_group(groups)
+    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, bytes_of_group(groups)
     of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
     if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
         return False
     if nbytes > _WIDE_BYTES and groups.has_operands_of_runs:
         return False  # (69615, 2, 482) float16s with a scale of each channel take 97 us so, and 81 otherwise
-    if chunks_of(groups) < (_LEAST_CHUNKS_OF_HALVES if is_half else _LEAST_CHUNKS):
+    if chunks_of(groups) < least_chunks(groups):
         return False
     of_multiprocessor = groups.bytes_of_multiprocessor(device)
-    if _are_packed(groups) and not _are_slow_parts(groups, of_multiprocessor):
+    if are_packed(groups) and not _are_slow_parts(groups, of_multiprocessor):
         return False
     are_slow_channels = have_channels(groups) and (is_half or groups.has_operands_of_short_runs)
     least_of_meeting = _LEAST_OF_MEETING_CHANNELS if are_slow_channels else _LEAST_OF_MEETING
     are_many = of_multiprocessor >= least_of_meeting and groups.source.dtype.itemsize <= 4
     most_meeting = _MOST_MEETING_OF_MANY if are_many else _MOST_MEETING
-    return _meeting(groups) <= most_meeting and of_multiprocessor >= _least_bytes(groups)
-
-
-def _least_bytes(groups: Groups) -> float:
-    """Of the input, for each multiprocessor."""
-    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, _bytes_of_group(groups)
-    if _may_be_fewest(groups):
-        return max(_LEAST_BYTES_OF_FEWEST, nbytes * _LEAST_GROUPS_OF_FEWEST)
-    if have_channels(groups):
-        return least_bytes_of_channels(groups, nbytes, _are_packed(groups))
-    least = _LEAST_BYTES if (is_half and not _are_packed(groups)) or not groups.has("output") else _LEAST_OF_OTHERS
-    scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
-    return max(
-        least * (_TIMES_OF_SCALED if is_scaled else 1),
-        nbytes * (scaled_groups if is_scaled else _LEAST_GROUPS),
-        _LEAST_BYTES_OF_LONG if nbytes > _LONG_BYTES else 0,
-    )
-
-
-def _are_packed(groups: Groups) -> bool:
-    return all(map(groups.packed, _names(groups)))
+    return _meeting(groups) <= most_meeting and of_multiprocessor >= least_bytes(groups)
 
 
 def _are_slow_parts(groups: Groups, of_multiprocessor: float) -> bool:
     """Whether groups of whole aligned chunks, of so many bytes for each multiprocessor, leave so much of others' rows
     unused that these are slower."""
-    chunks, nbytes = chunks_of(groups), _bytes_of_group(groups)
+    chunks, nbytes = chunks_of(groups), bytes_of_group(groups)
     part = chunks / power_of_two(chunks)
     if groups.widest > groups.source.dtype.itemsize:
         return False  # (302952, 160) float16s to floats: 101 us, and 74 otherwise

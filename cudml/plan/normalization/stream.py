@@ -7,7 +7,16 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, power_of_two
 from cudml.plan.normalization.groups import Groups
-from cudml.plan.normalization.ring import GATES_BYTES, UNIT_BYTES, Cut, Ring, piece_of, plan_ring, stages_of
+from cudml.plan.normalization.ring import (
+    GATES_BYTES,
+    UNIT_BYTES,
+    Cut,
+    Ring,
+    piece_of,
+    plan_ring,
+    stages_of,
+    units_of_block,
+)
 from cudml.plan.normalization.steps import SUMS_BYTES
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
@@ -18,6 +27,14 @@ _MOST_STAGES = 16
 
 #: Stages where a piece is one unit: more made nothing faster, and rows of every second element by 5 % slower.
 _STAGES_OF_UNITS = 12
+
+#: Stages at least, of which there are no more than a block has units otherwise, as shared memory is what the
+#: first-level cache is left without: (3, 70103) float16s take an H200 5.9 us by two stages and 7.1 by 12, (2, 974408)
+#: floats 9.3 by four and 10.5 by 14. And stages at the most of floats in runs that are loaded by less than vectors, in
+#: pieces of so many units at the most, whose neighbours that cache holds: (12, 1485, 2, 1747) over 0, 2, 3 take 148 us
+#: so and 179 by 13, (374, 1477, 1, 103) 160 and 180; but in pieces of 4 units (1169, 8, 25, 131) 112 and 98, and (4496,
+#: 2297, 3, 4) bfloat16s 858 and 617.
+_LEAST_STAGES, _STAGES_OF_SINGLES, _PIECE_OF_SINGLES = 2, 8, 2
 
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
 _LEAST_RUN_BYTES = 2048
@@ -45,10 +62,14 @@ _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 #: 1225, (64, 288, 35, 35), 49.8 and 49.0.
 _LEAST_RUN_OF_CREWS = 2048
 
-#: Teams, from which on they draw, and what they draw at a time: 8 teams take 0.535 ms for (4096, 65536) in place of
-#: 0.547, and 16 groups at a time cost 0.008 more; 33 teams take 0.546 ms for as many floats in groups of (65536, 4096)
-#: transposed in place of 0.566. Of 4 teams none is done much before others, and 2 that draw are slower by 1 %.
-_DRAWING_TEAMS, _DRAWN = 8, 4
+#: Teams, from which on they draw, what they draw at a time, and how many times the input is as large as the cache, at
+#: the least: 8 teams take 0.535 ms for (4096, 65536) in place of 0.547, and 16 groups at a time cost 0.008 more; 33
+#: teams take 0.546 ms for as many floats in groups of (65536, 4096) transposed in place of 0.566. Of 4 teams none is
+#: done much before others, and 2 that draw are slower by 1 %. Of fewer groups some teams draw several and others none:
+#: (9, 88, 3, 829) floats over 1, 2, 3 take an H200 11 us dealt out evenly and 21 drawn, (92, 361056), 2.1 caches, 87
+#: and 117, (743, 257736) float16s, 6.1 of them, 348 and 384; but (4151, 2, 128, 212) floats over 1, 2, 3, 14, 450 and
+#: 440.
+_DRAWING_TEAMS, _DRAWN, _LEAST_DRAWN_FROM = 8, 4, 11
 
 #: Pieces whose sums a folder loads at a time, at least and at the most, and how often at the most: room for more than
 #: there are takes longer to compile. Each time is as long as some units take to pass a block, by how many there are:
@@ -136,7 +157,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "FOLDED": folded,
         "FOLDS": math.ceil(pieces / folded),
     }
-    constants["DRAWN"] = drawn = _drawn(ring.teams(cut, device)) if bulk and packed["OUTPUT_PACKED"] else 0
+    constants["DRAWN"] = drawn = _drawn(groups, ring, cut, device) if bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
     return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
 
@@ -183,9 +204,10 @@ def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> 
     }
 
 
-def _drawn(teams: int) -> int:
-    """Groups that a team draws at a time; 0 where they are dealt out evenly."""
-    return _DRAWN if teams >= _DRAWING_TEAMS else 0
+def _drawn(groups: Groups, ring: Ring, cut: Cut, device: DeviceProperties) -> int:
+    """How many of them a team draws at a time; 0 where they are dealt out evenly."""
+    is_long = groups.nbytes >= _LEAST_DRAWN_FROM * device.cache_bytes
+    return _DRAWN if ring.teams(cut, device) >= _DRAWING_TEAMS and is_long else 0
 
 
 def _beside_bytes(groups: Groups) -> int:
@@ -197,8 +219,8 @@ def _beside_bytes(groups: Groups) -> int:
 def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: DeviceProperties) -> Ring | None:
     """With `room` for so many stages."""
     own, size = groups.has_own_operands, groups.source.dtype.itemsize
-    stages = min(_MOST_STAGES, room)
-    piece = piece_of(cut, 1, stages, 1 if own else _BEST_PIECE, device, _MOST_FOLDED)
+    most = min(_MOST_STAGES, room)
+    piece = piece_of(cut, 1, most, 1 if own else _BEST_PIECE, device, _MOST_FOLDED)
     if piece is None:
         return None
     kept = bulk and _keeps_operands(groups, cut, piece, device)
@@ -209,13 +231,12 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
     own_halves = own and halves and not groups.packed("input") and not begins_at_words
     few_adders = own_halves or (groups.begins_anywhere and (own or halves))
     many_adders = ((bulk and not gaps) or by_grains) and not few_adders
-    if own and piece == 1:
-        stages = min(stages, _STAGES_OF_UNITS)
+    stages = _stages(groups, cut, piece, most, bulk, device)
     return Ring(
         columns=1,
         piece=piece,
         stages=stages,
-        held=max(0, min(_MOST_HELD, 2 * piece - stages, piece - 1)) if bulk and not own else 0,
+        held=max(0, min(_MOST_HELD, 2 * piece - most, piece - 1)) if bulk and not own else 0,
         loaders=1 if bulk else _FEW_LOADERS if by_grains or in_crews else _ORDINARY_LOADERS,
         adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if many_adders else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _folders(cut, piece, device), stages // piece)),
@@ -223,6 +244,17 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
         publishers=0 if kept else 1,
         loader_crews=2 if in_crews else 1,
     )
+
+
+def _stages(groups: Groups, cut: Cut, piece: int, most: int, bulk: bool, device: DeviceProperties) -> int:
+    """At the most so many, for pieces of so many units."""
+    if groups.has_own_operands and piece == 1:
+        most = min(most, _STAGES_OF_UNITS)
+    in_runs = len(groups.reduced.sizes) > 1
+    are_singles = not bulk and in_runs and groups.source.dtype.itemsize == 4 and not groups.packed("input")
+    if are_singles and piece <= _PIECE_OF_SINGLES:
+        most = min(most, _STAGES_OF_SINGLES)
+    return min(most, max(_LEAST_STAGES, units_of_block(cut, piece, device)))
 
 
 def _folders(cut: Cut, piece: int, device: DeviceProperties) -> int:

@@ -94,8 +94,7 @@ def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProper
     """The launch where the input or the output is dense along the groups, and the other across them; None where there
     is no such launch, or something else is faster."""
     access = Access.of(groups)
-    nbytes = groups.source.size * groups.source.dtype.itemsize
-    if access is None or not access.is_turned or nbytes < _LEAST_TURNED_BYTES * device.multiprocessors:
+    if access is None or not access.is_turned or groups.nbytes < _LEAST_TURNED_BYTES * device.multiprocessors:
         return None
     return plan_strips(groups, spec, device)
 

@@ -76,6 +76,12 @@ _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS = 64, 512
 #: have more, if there are so many: (518, 14501) take 59 us so and 74 otherwise, but (700, 10725) 69 and 64.
 _SHORT_WITH_OPERANDS, _SHORT_IN_RUNS_WITH_OPERANDS, _LONG_SPANS_OF_DOUBLES = 512, 448, range(513, 641)
 
+#: Blocks for each multiprocessor below which threads have half a span of columns of so many steps at the most, too:
+#: (33, 11833) bfloat16s take an H200 2.8 us so and 3.6 otherwise, (12, 71914) 3.3 and 4.1, (41, 9993) floats 2.9 and
+#: 3.5, (108, 25815) float16s 7.5 and 8.7; but (205, 8754) floats 8.0 and 7.0, and mean and variance of (7, 74655) 2.8
+#: and 2.2.
+_SOME_BLOCKS, _MOST_SHORT_OF_SOME = 5, 128
+
 #: Bytes from row to row from which on blocks do not have a row of whole columns: over 2 x[..., :3] of (16, 512, 512, 4)
 #: floats takes an H200 32 us so and 96 otherwise, of (32, 512, 512, 4) float16s 39 and 191, x[..., :2] 27 and 159.
 MOST_PITCH_OF_WHOLE = SECTOR_BYTES
@@ -110,7 +116,8 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     if narrow is not None:
         return narrow
     # Few blocks take as long as one thread does: (256, 256) floats take an H100 2.7 us by half a span, and 3.1 by one.
-    shorter = _whole(groups, spans._replace(span=span // 2), strips) if are_few and span > 1 else None
+    is_short = are_few or _are_better_short(groups, whole, device)
+    shorter = _whole(groups, spans._replace(span=span // 2), strips) if is_short and span > 1 else None
     chosen = shorter if shorter and shorter.threads <= _THREADS else whole
     most_alone = _MOST_STEPS_OF_FEW if groups.by_rows and are_few else MOST_ROWS_ALONE
     is_alone = chosen.width >= groups.row and groups.length > most_alone
@@ -118,6 +125,12 @@ def whole_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     if groups.by_rows and not _is_fast_row(groups, chosen):
         return None
     return chosen if chosen.threads <= strips.most_threads and not is_long else None
+
+
+def _are_better_short(groups: Groups, whole: Columns, device: DeviceProperties) -> bool:
+    """Whether whole columns of not many blocks are so short that more threads are faster."""
+    are_some = whole.grid(groups) < _SOME_BLOCKS * device.multiprocessors
+    return are_some and groups.has("output") and groups.length <= _MOST_SHORT_OF_SOME
 
 
 def _span_of_whole(groups: Groups) -> Columns:
@@ -214,7 +227,7 @@ def _spans_of(groups: Groups, spans: Columns, across: int) -> int:
 
 def _whole_bytes(groups: Groups) -> int:
     """Of the neighbouring columns of a thread, where a block has whole ones."""
-    nbytes, size = groups.source.size * groups.source.dtype.itemsize, groups.source.dtype.itemsize
+    size = groups.source.dtype.itemsize
     if not groups.has("output") and size == 1:
         return _SHORT_BYTES_OF_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else _BYTES_OF_BYTES
     if not groups.has("output"):
@@ -224,7 +237,7 @@ def _whole_bytes(groups: Groups) -> int:
     if are_whole_halves(groups):
         return VECTOR_BYTES
     is_single = groups.length == 1
-    if groups.length <= _SHORT_LENGTH and nbytes <= (_MOST_OF_SINGLE if is_single else _MOST_OF_SHORT):
+    if groups.length <= _SHORT_LENGTH and groups.nbytes <= (_MOST_OF_SINGLE if is_single else _MOST_OF_SHORT):
         return _SHORT_BYTES
     return VECTOR_BYTES if is_single else _WHOLE_BYTES
 
