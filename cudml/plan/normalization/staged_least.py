@@ -30,9 +30,9 @@ _LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
 
 #: The same bytes and groups of halves with arrays that begin anywhere, and of floats that do, if other kernels leave so
 #: much of their rows unused: (2377, 274) float16s take an H200 3.7 us so and 4.5 otherwise, (4118, 317) 5.1 and 6.9,
-#: (2838, 209) 3.6 and 4.0, but (1227, 404) 3.4 and 3.2, (8903, 246) 6.7 and 6.1; (8192, 261) floats 7.2 and 9.6, but
-#: (1122, 266) 3.4 and 3.4.
-_OF_SHIFTED_HALVES, _MOST_PART_OF_HALVES = (8704, 13), 0.93
+#: (2838, 209) 3.6 and 4.0, but (1227, 404) 3.4 and 3.2, (8903, 246) 6.7 and 6.1, and of what begins at 8 bytes (7379,
+#: 420) bfloat16s 8.9 and 8.0; (8192, 261) floats 7.2 and 9.6, but (1122, 266) 3.4 and 3.4.
+_OF_SHIFTED_HALVES, _MOST_PART_OF_HALVES, _MOST_PART_OF_STEPS = (8704, 13), 0.93, 0.72
 _OF_SHIFTED_FLOATS, _MOST_PART_OF_FLOATS = (1 << 15, 60), 0.72
 
 #: And of halves and of floats whose arrays differ between groups, too, which other kernels load for each row, and
@@ -95,7 +95,8 @@ def _least_of_special(groups: Groups) -> tuple[int, int] | None:
     if are_packed(groups) or not (groups.has("output") and groups.has_own_operands):
         return None
     if size == 2:
-        return _OF_SHIFTED_HALVES if are_short and _part_of_rows(groups) <= _MOST_PART_OF_HALVES else None
+        most_part = _MOST_PART_OF_STEPS if groups.step_of_runs("input") == 8 else _MOST_PART_OF_HALVES
+        return _OF_SHIFTED_HALVES if are_short and _part_of_rows(groups) <= most_part else None
     return _OF_SHIFTED_FLOATS if size == 4 and _part_of_rows(groups) <= _MOST_PART_OF_FLOATS else None
 
 

@@ -50,9 +50,11 @@ _LEAST_OF_MEETING_CHANNELS = 1 << 16
 #: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
 _FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
 
-#: And of halves with arrays whose groups gain by that, if there are fewer yet: (7, 950, 100, 2) with a scale of each
-#: channel, 20 KB for each multiprocessor, take 5.0 us so and 3.9 in spans of 4 chunks.
-_FEWEST_BYTES, _BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 18 << 10, 8192, 2
+#: And of halves with arrays whose groups gain by that, if there are fewer yet, and fewer with a scale of each channel:
+#: (13574, 116) bfloat16s, 24 KB for each multiprocessor, take 4.2 us so and 5.4 in spans of 4 chunks, but (15462, 132)
+#: float16s, 31 KB, 5.9 and 4.8, and (7, 950, 100, 2) over 2, 3, 20 KB, 5.0 and 3.9.
+_FEWEST_BYTES, _FEWEST_BYTES_OF_CHANNELS = 27 << 10, 18 << 10
+_BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 8192, 2
 
 #: Chunks of a span. Groups of up to 8 are one, and with more registers those of up to 13, or 11 with arrays down a
 #: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71, but of (671088, 100) with
@@ -85,7 +87,8 @@ class _Cut(NamedTuple):
     @classmethod
     def of(cls, groups: Groups, device: DeviceProperties) -> _Cut:
         chunks, nbytes = chunks_of(groups), bytes_of_group(groups)
-        if may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < _FEWEST_BYTES:
+        fewest = _FEWEST_BYTES_OF_CHANNELS if have_channels(groups) else _FEWEST_BYTES
+        if may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < fewest:
             return cls(_SPAN_OF_FEWEST, math.ceil(chunks / _SPAN_OF_FEWEST), _lines_of(_BLOCK_BYTES_OF_FEWEST, nbytes))
         are_few = groups.bytes_of_multiprocessor(device) < _FEW_BYTES
         is_scaled = groups.has_operands_down
