@@ -191,7 +191,8 @@ def _are_enough(groups: Groups, spec: Normalization, rows: int, device: DevicePr
     if has_output and groups.source.dtype.name == "float32" and is_shifted(groups):
         are_long = groups.has_own_operands and rows > _MOST_ROWS_OF_FLOATS
         return not (are_long and int(of_each) in _GROUPS_OF_A_SECOND_WAVE)
-    of_few = _LEAST_SCALED_HALVES if groups.has_own_operands else _LEAST_GROUPS
+    are_scaled_halves = groups.has_own_operands and groups.source.dtype.itemsize == 2
+    of_few = _LEAST_SCALED_HALVES if are_scaled_halves else _LEAST_GROUPS
     least = of_few if has_output and rows <= _MOST_ROWS_OF_FEW else _LEAST_OF_LONG_GROUPS
     if is_gelu(spec) and rows > _MOST_ROWS_OF_FEW:
         least = _LEAST_OF_GELU
