@@ -318,3 +318,17 @@ def test_stages_are_no_more_than_are_used(shape, axes, stages):
 def test_teams_draw_where_there_is_much_to_do(shape, axes, drawn):
     plan = make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})
     assert (kernels(plan), constants(plan)["DRAWN"]) == (["normalize_stream"], drawn)
+
+
+@pytest.mark.parametrize("shape", [(200, 99_001), (100, 3_000_001), (64, 96, 55, 55)])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_rows_that_are_stored_together_are_no_more_than_a_normalizer_has(shape, scaled):
+    """Or it would store none of them."""
+    axes = (1,) if len(shape) == 2 else (0, 2, 3)
+    arrays = {"input": layout(shape, "float16"), "output": layout(shape, "float16")}
+    if scaled:
+        arrays["scale"] = layout((1, shape[1], *(1,) * (len(shape) - 2)), "float16")
+    plan = make_plan(Normalization(axes), arrays)
+    unit, normalizers, stored = (int(constants(plan)[name]) for name in ("UNIT_ROWS", "NORMALIZERS", "STORED_ROWS"))
+    assert stored > 1
+    assert unit // normalizers % stored == 0
