@@ -28,12 +28,12 @@ _MOST_STAGES = 16
 #: Stages where a piece is one unit: more made nothing faster, and rows of every second element by 5 % slower.
 _STAGES_OF_UNITS = 12
 
-#: Stages at least, of which there are no more than a block has units otherwise, as shared memory is what the
-#: first-level cache is left without: (3, 70103) float16s take an H200 5.9 us by two stages and 7.1 by 12, (2, 974408)
-#: floats 9.3 by four and 10.5 by 14. And stages at the most of floats in runs that are loaded by less than vectors, in
-#: pieces of so many units at the most, whose neighbours that cache holds: (12, 1485, 2, 1747) over 0, 2, 3 take 148 us
-#: so and 179 by 13, (374, 1477, 1, 103) 160 and 180; but in pieces of 4 units (1169, 8, 25, 131) 112 and 98, and (4496,
-#: 2297, 3, 4) bfloat16s 858 and 617.
+#: Stages at least, of which there are no more than a block has units otherwise, as what is never used costs time: (3,
+#: 70103) float16s take an H200 5.9 us by two stages and 7.1 by 12, (2, 974408) floats 9.3 by four and 10.5 by 14. And
+#: stages at the most of floats in runs that are loaded by less than vectors, in pieces of so many units at the most, as
+#: first-level cache is what these leave of shared memory: (12, 1485, 2, 1747) over 0, 2, 3 take 148 us so and 179 by
+#: 13, (374, 1477, 1, 103) 160 and 180; but in pieces of 4 units (1169, 8, 25, 131) 112 and 98, and (4496, 2297, 3, 4)
+#: bfloat16s 858 and 617.
 _LEAST_STAGES, _STAGES_OF_SINGLES, _PIECE_OF_SINGLES = 2, 8, 2
 
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
