@@ -24,7 +24,7 @@ _SHARING_SCRATCH = (
     "tiled panels",
 )
 
-#: Teams take three epochs. One array is enough: two, as above, take the checker minutes.
+#: Teams take four epochs. One array is enough: two, as above, take the checker minutes.
 _TEAMS = of_groups.normalization(
     "stream that teams draw as epochs start again", (40, 14_300), np.float64, (1,), device=TEAMS_GPU
 )
@@ -35,7 +35,7 @@ CALLS: list[Call] = [
         for call in [*scan.CALLS, *of_groups.CALLS, *modulus.CALLS]
         if call.name in _SHARING_SCRATCH
     ),
-    replace(_TEAMS, last_epochs=4),
+    replace(_TEAMS, last_epochs=5),
 ]
 
 #: A launch of several epochs, as slots come round, for which those that are left are too few.
