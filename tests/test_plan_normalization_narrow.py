@@ -119,3 +119,9 @@ def test_a_few_narrow_columns_are_lines(shape, dtype, are_lines):
     source, moments = layout(shape, dtype), layout((1, shape[1]), "float64")
     plan = make_plan(Moments((0,)), {"input": source, "mean": moments, "variance": moments})
     assert kernels(plan)[0] in ("normalize_columns", "normalize_clusters", "sum_columns")
+
+
+def test_longer_narrow_columns_are_lines_only_where_clusters_share_them():
+    array, old = layout((2561, 8)), H200._replace(cluster_launch=False)
+    plan = make_plan(Normalization((0,)), {"input": array, "output": array}, old)
+    assert kernels(plan) == ["sum_columns", "apply_columns"]

@@ -249,6 +249,7 @@ SMALL_GROUPS = [
     affine("layer norm of whole chunks", (5, 160), "layer_norm"),
     affine("group norm", (2, 6, 9), "group_norm"),
     scaled("groups with scales of their own", (200, 3, 12), (2,), (3, 12)),
+    scaled("groups whose scales come again in every row", (150, 4, 12), (2,), (4, 12)),
     affine("batch norm", (2, 3, 130), "batch_norm"),
     scaled_by_numbers("scale and bias as numbers", (3, 200)),
     scaled("short groups scaled by runs", (7, 9, 30), (1, 2), (9, 1)),

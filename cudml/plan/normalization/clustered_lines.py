@@ -1,5 +1,5 @@
-"""The plans of normalizations of long groups, so few that each is shared by a cluster of blocks, which hold it in
-registers: kernels/normalization_lines.cu.
+"""The plans of normalizations of groups of 21 rows and more, so few that each is shared by a cluster of blocks, which
+hold it in registers: kernels/normalization_lines.cu.
 
 A block for each of them leaves most multiprocessors idle, and a stream waits for blocks anywhere on the GPU: (8, 16384)
 floats take an H100 5.1 us by a block each and 3.4 so, (16, 32768) 9.4 as a stream and 4.4. Where there is more to do
@@ -31,10 +31,10 @@ from cudml.plan.spec import Normalization
 #: 15.6 as a stream, (64, 40000), 320 blocks, 12.2 and 14.9.
 _ROWS_OF_ALL_AT_ONCE = 8
 
-#: Rows that a group has more of, as one block holds fewer as fast, and that one has of halves or of what else takes
-#: long to load: (9, 5888) float16s take an H200 2.5 us so and 2.7 by a block each, (14, 72, 6, 13) bfloat16s over 1, 2,
+#: Rows that a group has more of, as one block holds fewer as fast, unless it is of halves or of what else takes long to
+#: load: (9, 5888) float16s take an H200 2.5 us so and 2.7 by a block each, (14, 72, 6, 13) bfloat16s over 1, 2,
 #: 3 2.6 and 3.2, (1, 20, 1152, 3) floats with a scale of each channel 2.7 and 3.2, but (30, 2560) 2.5 and 2.3.
-_LEAST_ROWS, _LEAST_ROWS_OF_SLOW = 32, 20
+_LEAST_ROWS = 32
 
 #: Rows of a group that one block can have too, and is faster with if there is more work than this, unless it would load
 #: elements one by one.
@@ -121,18 +121,17 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
 def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | None:
     """Of groups of so many rows."""
     work = groups.count * math.ceil(rows / LANES) / device.multiprocessors
-    if rows <= _least_rows(groups) or work > _most_work(groups, rows, device):
+    if (rows <= _LEAST_ROWS and not _take_long(groups)) or work > _most_work(groups, rows, device):
         return None
     shifted_halves = groups.source.dtype.itemsize <= 2 and not groups.packed("input")
     shares = _SHARES_OF_SHIFTED_HALVES if shifted_halves else _SHARES
     return next((share for share in shares if rows in share.of_group and work <= share.most_work), None)
 
 
-def _least_rows(groups: Groups) -> int:
-    """That a group has more of."""
+def _take_long(groups: Groups) -> bool:
+    """Whether rows are slow to load, or scale and bias of them."""
     are_split = groups.has_operands_of_runs or groups.has_operands_of_short_runs
-    are_slow = groups.source.dtype.itemsize == 2 or not groups.packed("input") or are_split
-    return _LEAST_ROWS_OF_SLOW if are_slow else _LEAST_ROWS
+    return groups.source.dtype.itemsize == 2 or not groups.packed("input") or are_split
 
 
 def _most_work(groups: Groups, rows: int, device: DeviceProperties) -> float:

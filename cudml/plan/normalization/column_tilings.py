@@ -146,14 +146,12 @@ def _are_cut_vectors(groups: Groups) -> bool:
 
 def are_single_halves(groups: Groups) -> bool:
     """Whether these are not so few halves, that are only read, one by one."""
-    size = groups.source.dtype.itemsize
-    are_some = size == 2 and not groups.has("output") and groups.source.size * size >= _SOME_BYTES
-    return are_some and not groups.packed_columns("input", 2)
+    are_halves = groups.source.dtype.itemsize == 2 and not groups.has("output")
+    return are_halves and groups.nbytes >= _SOME_BYTES and not groups.packed_columns("input", 2)
 
 
 def _are_few_halves(groups: Groups) -> bool:
-    size = groups.source.dtype.itemsize
-    return size == 2 and groups.source.size * size <= _FEW_HALVES
+    return groups.source.dtype.itemsize == 2 and groups.nbytes <= _FEW_HALVES
 
 
 def tiling_of_whole(groups: Groups) -> Tiling | None:

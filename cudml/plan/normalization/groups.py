@@ -255,6 +255,11 @@ class Groups:
         whole = len(self.reduced.sizes) == 1 or self.reduced.sizes[-1] % self.chunk == 0
         return whole and self._moves(layout, name, self.chunk, self.reduced, self.kept)
 
+    @property
+    def are_packed(self) -> bool:
+        """Whether whole chunks of the input and, where there is one, of the output are `packed`."""
+        return all(self.packed(name) for name in ("input", "output") if self.has(name))
+
     def packed_columns(self, name: str, vector: int) -> bool:
         """Whether the elements of so many neighbouring groups do."""
         layout = self.arrays.get(name)

@@ -92,4 +92,4 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_narrow = 2 * _LEAST_BYTES if row * groups.length > _LARGE_BYTES else _LEAST_BYTES
     least = of_narrow if inner <= _NARROWEST else of_wider
     is_wide = size == 2 and inner > _WIDEST_OF_HALVES
-    return groups.source.size * size >= least * device.multiprocessors and not is_wide
+    return groups.bytes_of_multiprocessor(device) >= least and not is_wide

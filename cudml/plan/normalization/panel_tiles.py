@@ -203,7 +203,7 @@ def _have_short_pieces(groups: Groups, device: DeviceProperties) -> bool:
     if groups.are_columns:
         return False
     elements, size, count = groups.reduced.sizes[-1], groups.source.dtype.itemsize, groups.count
-    nbytes = groups.source.size * size / device.multiprocessors
+    nbytes = groups.bytes_of_multiprocessor(device)
     if elements * size < VECTOR_BYTES:
         is_any = count <= _MOST_OF_ANY or count == power_of_two(count)
         least = count * (_LEAST_OF_GROUP if is_any else _LEAST_OF_ODD_GROUPS)

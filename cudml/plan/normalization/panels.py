@@ -107,9 +107,9 @@ def one_shot_plan(
 def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     """Whether these are short columns of narrow rows of floats, and many."""
     size, inner = groups.source.dtype.itemsize, groups.kept.sizes[-1]
-    nbytes, row = groups.source.size * size, inner * size
+    row, of_multiprocessor = inner * size, groups.bytes_of_multiprocessor(device)
     if not 2 <= groups.length <= MOST_STEPS or groups.length * inner * groups.widest > MOST_BYTES:
         return False
     is_paired = size == 2 and groups.length <= _FEW_STEPS and inner % 2 == 0
     is_wide = row >= _ROW_BYTES and row % (VECTOR_BYTES if size == 8 else _ROW_BYTES) == 0
-    return groups.are_floats and nbytes >= _LEAST_BYTES * device.multiprocessors and not (is_wide or is_paired)
+    return groups.are_floats and of_multiprocessor >= _LEAST_BYTES and not (is_wide or is_paired)

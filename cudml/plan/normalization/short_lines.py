@@ -72,7 +72,7 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         return None
     if groups.has_operands_of_short_runs and rows > _ROWS_OF_SHORT_RUNS:
         return None
-    if rows > 1 and _are_faster_apart(groups, device):
+    if _are_few_long(groups, rows, device):
         return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
     most = max(group_rows, _most_rows_of_warp(groups, device))
@@ -100,11 +100,11 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, warps, ahead=ahead)
 
 
-def _are_faster_apart(groups: Groups, device: DeviceProperties) -> bool:
-    """Whether groups of several rows had better have a warp for each."""
+def _are_few_long(groups: Groups, rows: int, device: DeviceProperties) -> bool:
+    """Whether groups of several rows are so few that a warp for each of these is faster."""
     are_slow = groups.has_own_operands and groups.begins_anywhere
     are_few = groups.count <= (_MOST_SCALED_APART if are_slow else _MOST_GROUPS_APART) * device.multiprocessors
-    return are_few and groups.has("output") and groups.source.dtype.itemsize == 2
+    return rows > 1 and are_few and groups.has("output") and groups.source.dtype.itemsize == 2
 
 
 def _repeat(groups: Groups, lanes: int) -> bool:
@@ -112,13 +112,9 @@ def _repeat(groups: Groups, lanes: int) -> bool:
     return all(groups.repeats(name, LANES // lanes) for name in ("scale", "bias"))
 
 
-def _are_packed(groups: Groups) -> bool:
-    return all(groups.packed(name) for name in ("input", "output") if groups.has(name))
-
-
 def _is_by_packed_blocks(groups: Groups) -> bool:
     """Whether blocks have _WARPS_OF_PACKED warps."""
-    are_packed = groups.has("output") and not groups.is_double and _are_packed(groups)
+    are_packed = groups.has("output") and not groups.is_double and groups.are_packed
     return are_packed and (groups.source.dtype.itemsize == 2 or rows_of(groups) <= _MOST_ROWS_OF_FLOATS)
 
 
@@ -147,7 +143,7 @@ def _rows_of_many(groups: Groups, device: DeviceProperties) -> int:
 
 def _resident(groups: Groups, warps: int, group_rows: int, device: DeviceProperties) -> int:
     """Blocks of so many warps that shall fit a multiprocessor, where groups have so many rows."""
-    is_small = groups.source.dtype.itemsize != 4 and _are_packed(groups)
+    is_small = groups.source.dtype.itemsize != 4 and groups.are_packed
     threads = THREADS_OF_64 if _is_by_packed_blocks(groups) or is_small else THREADS_OF_80
     few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
     of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES

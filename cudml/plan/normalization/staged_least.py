@@ -56,11 +56,6 @@ def bytes_of_group(groups: Groups) -> int:
     return groups.length * groups.widest
 
 
-def are_packed(groups: Groups) -> bool:
-    """Whether whole chunks are moved, of the input and, where there is one, of the output."""
-    return all(groups.packed(name) for name in ("input", "output") if groups.has(name))
-
-
 def may_be_fewest(groups: Groups) -> bool:
     """Whether these are halves with arrays of scale or bias in groups that gain by short spans where they are few."""
     are_short = groups.grain >= _GRAIN_OF_FEWEST and bytes_of_group(groups) in _BYTES_OF_FEWEST
@@ -77,7 +72,7 @@ def least_chunks(groups: Groups) -> int:
 def least_bytes(groups: Groups) -> float:
     """Of the input, for each multiprocessor."""
     if have_channels(groups) and not may_be_fewest(groups):
-        return least_bytes_of_channels(groups, bytes_of_group(groups), are_packed(groups))
+        return least_bytes_of_channels(groups, bytes_of_group(groups), groups.are_packed)
     special = _least_of_special(groups)
     if special is not None:
         least, least_groups = special
@@ -92,7 +87,7 @@ def _least_of_special(groups: Groups) -> tuple[int, int] | None:
     size, are_short = groups.source.dtype.itemsize, bytes_of_group(groups) <= _SHORT_BYTES
     if _have_their_own(groups):
         return _OF_THEIR_OWN[size] if are_short else None
-    if are_packed(groups) or not (groups.has("output") and groups.has_own_operands):
+    if groups.are_packed or not (groups.has("output") and groups.has_own_operands):
         return None
     if size == 2:
         most_part = _MOST_PART_OF_STEPS if groups.step_of_runs("input") == 8 else _MOST_PART_OF_HALVES
@@ -113,7 +108,7 @@ def _part_of_rows(groups: Groups) -> float:
 
 def _least_of_others(groups: Groups) -> float:
     is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, bytes_of_group(groups)
-    least = _LEAST_BYTES if (is_half and not are_packed(groups)) or not groups.has("output") else _LEAST_OF_OTHERS
+    least = _LEAST_BYTES if (is_half and not groups.are_packed) or not groups.has("output") else _LEAST_OF_OTHERS
     scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
     return max(
         least * (_TIMES_OF_SCALED if is_scaled else 1),

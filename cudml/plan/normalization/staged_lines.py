@@ -16,7 +16,7 @@ from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import chunks_of, input_ahead
 from cudml.plan.normalization.staged_channels import are_fast_parts, have_channels
-from cudml.plan.normalization.staged_least import are_packed, bytes_of_group, least_bytes, least_chunks, may_be_fewest
+from cudml.plan.normalization.staged_least import bytes_of_group, least_bytes, least_chunks, may_be_fewest
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -192,7 +192,7 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     if chunks_of(groups) < least_chunks(groups):
         return False
     of_multiprocessor = groups.bytes_of_multiprocessor(device)
-    if are_packed(groups) and not _are_slow_parts(groups, of_multiprocessor):
+    if groups.are_packed and not _are_slow_parts(groups, of_multiprocessor):
         return False
     are_slow_channels = have_channels(groups) and (is_half or groups.has_operands_of_short_runs)
     least_of_meeting = _LEAST_OF_MEETING_CHANNELS if are_slow_channels else _LEAST_OF_MEETING

@@ -188,7 +188,7 @@ def _stays_in_cache(groups: Groups, strips: Strips, device: DeviceProperties) ->
     if size == 2:
         are_filled = strips.cut.inner >= _FILLED * strips.cut.across * strips.columns
         least = _LEAST_OF_CACHE_OF_HALVES if are_filled else _LEAST_OF_CACHE_UNLESS_FILLED
-    return groups.source.size * size < least * device.cache_bytes
+    return groups.nbytes < least * device.cache_bytes
 
 
 def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:

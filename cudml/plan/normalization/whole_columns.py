@@ -244,6 +244,6 @@ def _whole_bytes(groups: Groups) -> int:
 
 def are_whole_halves(groups: Groups) -> bool:
     """Whether these are many halves in columns of a power of two of rows, which fill all spans, with an output."""
-    is_much = groups.source.dtype.itemsize == 2 and groups.source.size * 2 > _MOST_OF_SHORT
+    is_much = groups.source.dtype.itemsize == 2 and groups.nbytes > _MOST_OF_SHORT
     fills = groups.length >= _LEAST_OF_WHOLE and groups.length == power_of_two(groups.length)
     return is_much and fills and groups.has("output")
