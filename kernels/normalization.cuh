@@ -17,7 +17,8 @@
 //                                            where `mean` gets both, for another kernel
 //     COMPUTE                                float or double: in which the elements are normalized
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
-//                                            group, 4: for each chunk, 5: for each run of more elements than that
+//                                            group, 4: for each part, 5: for each run of more elements than a chunk
+//     OPERAND_PART                           elements of a part: chunks and runs have a whole number of parts
 //     HAS_OUTPUT                             0: mean and variance alone; set for kernels that may find no more
 //     EVICTION                               the input's: intrinsics.cuh; set for kernels that load it as that says
 //     ACTIVATION                             a struct of normalization_activations.cuh
@@ -334,7 +335,7 @@ __device__ void store_moments(const Arrays& group, const Moments& m, const Param
 // ---------------------------------------------------------------------------------------------------------------------
 // Scale, bias and activation
 
-constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_CHUNKS = 4, OF_RUNS = 5;
+constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_PARTS = 4, OF_RUNS = 5;
 
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
@@ -349,35 +350,38 @@ __device__ Compute activated(Compute y, Compute scale, Compute bias, const Param
 
 // COUNT neighbours of scale or bias, or the number that stands for all of them.
 template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
-    static constexpr int NUMBERS = KIND == OF_ELEMENTS ? COUNT : KIND == OF_RUNS ? 2 : 1;
+    static constexpr int PARTS = COUNT / OPERAND_PART;
+    static constexpr int NUMBERS = KIND == OF_ELEMENTS ? COUNT : KIND == OF_PARTS ? PARTS : KIND == OF_RUNS ? 2 : 1;
     Pack<typename Select<KIND == OF_ALL, Compute, Stored>::type, NUMBERS> pack;
     int of_first;  // of runs: neighbours that lie in the first one
 
     __device__ void load_once(const char* of_group, double number) {
         if constexpr (KIND == OF_ALL) pack.element[0] = static_cast<Compute>(number);
-        else if constexpr (KIND == OF_GROUP) pack.element[0] = load_element<Stored, ALIGNED>(of_group);
+        else if constexpr (KIND == OF_GROUP) load(0, of_group);
     }
     // The number of an element, or the one that stands for its group.
     __device__ void load_of_element(const char* of_element, double number) {
-        if constexpr (KIND == OF_ELEMENTS) pack.element[0] = load_element<Stored, ALIGNED>(of_element);
+        if constexpr (KIND == OF_ELEMENTS) load(0, of_element);
         else load_once(of_element, number);
     }
-    __device__ void load_of_chunk(const char* of_chunk) {
-        if constexpr (KIND == OF_CHUNKS) pack.element[0] = load_element<Stored, ALIGNED>(of_chunk);
+    __device__ void load_of_part(int number, const char* of_part) {
+        if constexpr (KIND == OF_PARTS) load(number, of_part);
     }
     // Those of the runs that the first and the last neighbour lie in.
     __device__ void load_of_runs(const char* first, const char* last, int count) {
         if constexpr (KIND == OF_RUNS) {
-            pack.element[0] = load_element<Stored, ALIGNED>(first);
-            pack.element[1] = load_element<Stored, ALIGNED>(last);
+            load(0, first);
+            load(1, last);
             of_first = count;
         }
     }
     __device__ Compute at(int j) const {
         if constexpr (KIND == NONE) return 0;
+        else if constexpr (KIND == OF_PARTS) return number(j / OPERAND_PART);
         else if constexpr (KIND == OF_RUNS) return j < of_first ? number(0) : number(1);
         else return number(KIND == OF_ELEMENTS ? j : 0);
     }
+    __device__ void load(int i, const char* from) { pack.element[i] = load_element<Stored, ALIGNED>(from); }
     __device__ Compute number(int i) const { return widen(convert<Compute>(pack.element[i])); }
     __device__ void all(Compute (&value)[COUNT]) const {
         if constexpr (KIND == OF_ELEMENTS) {

@@ -129,10 +129,14 @@ struct TwoRuns {
 template <typename End>
 __device__ void load_operands(const Arrays& group, const Geometry& g, Index number, End end,
                               Operands<CHUNK>& operands) {
-    if constexpr (HAS_SCALE == OF_CHUNKS || HAS_BIAS == OF_CHUNKS) {
-        const Offsets chunk = g.reduced.offsets(chunk_exists(number, end) ? number : 0);
-        operands.scale.load_of_chunk(group.scale + chunk.of[OF_SCALE]);
-        operands.bias.load_of_chunk(group.bias + chunk.of[OF_BIAS]);
+    if constexpr (HAS_SCALE == OF_PARTS || HAS_BIAS == OF_PARTS) {
+#pragma unroll
+        for (int k = 0; k < CHUNK / OPERAND_PART; k++) {
+            const Index first = number + k * OPERAND_PART;
+            const Offsets part = g.reduced.offsets(chunk_exists(first, end) ? first : 0);
+            operands.scale.load_of_part(k, group.scale + part.of[OF_SCALE]);
+            operands.bias.load_of_part(k, group.bias + part.of[OF_BIAS]);
+        }
     }
     if constexpr (HAS_SCALE == OF_RUNS || HAS_BIAS == OF_RUNS) {
         const TwoRuns runs(g, chunk_exists(number, end) ? number : 0);

@@ -11,6 +11,8 @@ static_assert(UNIT_ROWS % NORMALIZERS == 0 && UNIT_ROWS % ADDERS == 0, "rows are
 constexpr int ROWS = UNIT_ROWS / NORMALIZERS, AT_ONCE = ROWS < 4 ? ROWS : 4, ROUNDS = ROWS / AT_ONCE;
 constexpr int OF_ROUND = AT_ONCE * ROW;  // elements
 
+static_assert(AT_ONCE % STORED_ROWS == 0, "rows that are stored together are normalized together");
+
 // What a warp normalizes at once: a lane's chunks.
 struct Rows {
     Held<Chunk> chunk[AT_ONCE];

@@ -138,14 +138,17 @@ def test_few_columns_have_the_bits_of_many(xp, shape, axis, dtype):
     [
         *((3, channels) for channels in [(10, 64), (20, 33), (3, 1000), (64, 49), (20, 1024)]),
         *((200, channels) for channels in [(28, 4), (2, 7), (3, 9), (8, 36), (20, 5), (16, 2), (64, 5)]),  # short ones
+        *((200, channels) for channels in [(5, 2), (3, 6), (4, 2), (90, 6), (75, 2), (31, 12)]),  # of even lengths
     ],
     ids=str,
 )
-def test_groups_of_channels_have_the_bits_of_others(xp, count, channels, dtype):
-    """A scale and a bias of each channel, of many groups and of few, and of each element."""
+@pytest.mark.parametrize("others", [1, 2])
+def test_groups_of_channels_have_the_bits_of_others(xp, count, channels, dtype, others):
+    """A scale and a bias of each channel, of all groups or of every second one, of many groups and of few, and of each
+    element."""
     rng = np.random.default_rng(channels[0])
     x = random(rng, (count, 2, *channels), np.dtype(dtype))
-    operands = [random(rng, (1, 2, channels[0], 1), np.float32) for _ in range(2)]
+    operands = [random(rng, (1, others, channels[0], 1), np.float32) for _ in range(2)]
     check(xp, x, (2, 3), operands[0])
     scale, bias = map(xp.asarray, operands)
     found = mean_variance_normalization(xp.asarray(x), scale, bias, axes=(2, 3))

@@ -89,22 +89,26 @@ def _per_channel(shape: tuple[int, ...], dtype: str) -> ArrayLayout:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "kind"),
+    ("shape", "dtype", "kind", "part"),
     [
-        ((64, 96, 112, 112), "float32", 4),  # chunks
-        ((64, 96, 111, 111), "float32", 5),  # runs
-        ((64, 512, 14, 14), "float16", 5),
-        ((64, 512, 14, 14), "float32", 4),
-        ((64, 512, 7, 1), "float16", 1),  # a chunk may have three of so short ones
-        ((64, 512, 1, 8), "float16", 4),
-        ((64, 512, 1, 3), "float32", 1),
+        ((64, 96, 112, 112), "float32", 4, 4),  # chunks
+        ((64, 96, 111, 111), "float32", 5, 1),  # runs
+        ((64, 512, 14, 14), "float16", 5, 1),
+        ((64, 512, 14, 14), "float32", 4, 4),
+        ((64, 512, 7, 1), "float16", 1, 1),  # a chunk may have three of so short ones
+        ((64, 512, 1, 8), "float16", 4, 8),
+        ((64, 512, 2, 2), "float16", 4, 4),  # parts of chunks
+        ((64, 512, 1, 6), "float16", 4, 2),
+        ((64, 512, 1, 12), "float16", 5, 1),
+        ((64, 512, 1, 2), "float32", 4, 2),
+        ((64, 512, 1, 3), "float32", 1, 1),
     ],
 )
-def test_scale_of_channels_is_that_of_runs_or_chunks(shape, dtype, kind):
+def test_scale_of_channels_is_that_of_runs_or_parts_of_chunks(shape, dtype, kind, part):
     source = layout(shape, dtype)
     arrays = {"input": source, "output": source, "scale": _per_channel(shape, dtype)}
     found = constants(make_plan(Normalization((1, 2, 3)), arrays))
-    assert found["HAS_SCALE"] == str(kind)
+    assert (found["HAS_SCALE"], found["OPERAND_PART"]) == (str(kind), str(part))
     assert (found["INPUT_PACKED"], found["OUTPUT_PACKED"]) == ("1", "1")  # whatever axes the scale has
 
 
@@ -354,8 +358,12 @@ def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
         ((8192, 512, 14, 14), "float16", 4),
         ((8192, 512, 14, 13), "float16", 1),  # which would be two
         ((8192, 512, 13, 13), "float16", 1),
-        ((8192, 512, 7, 14), "float32", 2),
+        ((8192, 512, 7, 14), "float32", 1),
         ((64, 40, 14, 14), "float16", 4),  # in lines
+        ((200, 521, 1, 20), "float16", 1),  # short runs of many
+        ((20, 521, 1, 20), "float16", 4),
+        ((200, 521, 1, 4), "float16", 4),  # half a chunk
+        ((200, 521, 1, 28), "float16", 4),
     ],
 )
 def test_runs_are_moved_by_the_grain(shape, dtype, grain):
@@ -728,8 +736,11 @@ def test_rows_of_not_many_groups_that_begin_anywhere_have_most_registers(shape, 
         ((133, 83, 28), "float16", "4"),
         ((462, 165, 28), "float16", "4"),
         ((463, 165, 28), "float16", "8"),
-        ((16, 710, 4), "float16", "1"),  # several channels in a chunk
-        ((1000, 1500, 4), "float16", "4"),
+        ((16, 710, 5), "float16", "1"),  # several channels in a chunk, of odd length
+        ((1000, 1500, 5), "float16", "2"),
+        ((68, 2230, 6), "float16", "4"),  # and of even length
+        ((68, 1115, 6), "float16", "2"),
+        ((2208, 711, 6), "float16", "4"),
         ((132, 4, 175), "float32", "2"),
         ((133, 4, 175), "float32", "6"),  # a warp for each
     ],

@@ -136,13 +136,19 @@ def test_groups_along_several_axes_are_staged_with_the_scale_of_each():
         ((468, 8, 20, 14), "float16", "normalize_short_lines", "2"),  # few aligned ones
         ((3744, 2, 20, 28), "float16", "normalize_lines", "3"),  # long ones
         ((14_563, 2, 8, 36), "float16", STAGED, None),  # of which 4 threads meet in a bank
-        ((262_144, 2, 16, 4), "float16", "normalize_short_lines", "1"),  # several in a chunk, of groups that fill lanes
+        ((262_144, 2, 16, 4), "float16", "normalize_short_lines", "4"),  # several in a chunk, of groups that fill lanes
+        ((262_144, 2, 16, 2), "float16", "normalize_short_lines", "4"),  # more, the same in each row
+        ((65_536, 32, 16, 2), "float16", "normalize_short_lines", "2"),  # and not the same
         ((51, 2, 64, 5), "float16", "normalize_lines", "1"),  # more than a row, by as many warps
         ((262_144, 2, 16, 8), "float16", "normalize_short_lines", "4"),  # a channel for each chunk
         ((3744, 32, 10, 28), "float32", STAGED, None),
         ((606, 16, 12, 36), "float32", "normalize_short_lines", "4"),  # long ones
-        ((390, 32, 6, 7), "float32", "normalize_short_lines", "4"),  # few
-        ((2048, 32, 64, 2), "float32", "normalize_short_lines", "1"),
+        ((390, 32, 6, 7), "float32", "normalize_short_lines", "2"),  # few
+        ((2048, 32, 64, 2), "float32", "normalize_short_lines", "2"),
+        ((27_382, 4, 144, 2), "float32", "normalize_lines", "3"),  # several rows of parts of chunks
+        ((1531, 4, 56, 6), "float32", "normalize_short_lines", "4"),
+        ((1449, 16, 50, 8), "float16", "normalize_short_lines", "4"),  # whole chunks
+        ((14_100, 4, 10, 16), "float16", STAGED, None),
     ],
 )
 def test_groups_of_short_channels_are_staged(shape, dtype, kernel, rows):
@@ -177,7 +183,10 @@ def test_older_gpus_have_other_kernels():
         ((1 << 18, 801), "float16", True, 8, 16, 208, 4),
         ((1 << 22, 17), "float32", False, 8, 128, 128, 8),
         ((1 << 18, 601), "float32", False, 16, 16, 160, 4),
-        ((1 << 16, 33), "float16", False, 4, 32, 64, 20),  # few
+        ((1 << 16, 33), "float16", False, 2, 32, 96, 16),  # few
+        ((1 << 16, 25), "float16", False, 4, 64, 64, 20),
+        ((1 << 14, 125), "float16", True, 2, 16, 128, 12),
+        ((1 << 14, 129), "float16", True, 4, 16, 80, 13),
         ((200_000, 9), "float32", False, 4, 64, 64, 20),
         ((1 << 14, 225), "float16", False, 4, 16, 128, 10),
     ],

@@ -266,6 +266,8 @@ MUTANTS = [
            "first < TILES{+ - 1+} ?"),
     Mutant("chunks of a lane in another order", "normalization.cuh", "stream", ALL,
            "return round [-^-]{+|+} lane_index()"),
+    Mutant("scale of the first part for all of a chunk", "normalization.cuh",
+           "groups of several scaled by parts of chunks", ALL, "return number(j / OPERAND_PART[--]{+ * 0+});"),
     # normalization_bundles.cuh
     Mutant("bundle read before others have copied it", "normalization_bundles.cuh", "bundles", ALL,
            "copy_async_wait<STAGES - 1 - STAGE>();\n        [-__syncthreads();-]"),
@@ -305,6 +307,8 @@ MUTANTS = [
            "return ALL_EXIST<End> || element_exists(number{+ - 1+}, end);"),
     Mutant("chunks taken for whole", "normalization_chunks.cuh", "group that ends in a chunk", CHECKING,
            "return ENDS == CUT ? element_exists(number[- + COUNT - 1-], end)"),
+    Mutant("scale of a part that does not exist", "normalization_chunks.cuh", "short groups scaled by parts of chunks",
+           CHECKING, "part = g.reduced.offsets([-chunk_exists(first, end) ? first : 0-]{+first+});"),
     Mutant("scale of the next run too early", "normalization_chunks.cuh", "groups scaled by runs", ALL,
            "of_first = up_to(next - number{+ - 1+}, CHUNK);"),
     Mutant("scale of a run that does not exist", "normalization_chunks.cuh", "groups of halves scaled by runs",

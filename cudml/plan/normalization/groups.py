@@ -36,7 +36,7 @@ Operand = ArrayLayout | np.dtype | None
 ARRAYS = ("input", "output", "scale", "bias", "mean")
 
 #: What scale and bias are: kernels/normalization.cuh, HAS_SCALE.
-NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_CHUNKS, OF_RUNS = range(6)
+NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_PARTS, OF_RUNS = range(6)
 
 #: Bytes of an element whose runs, from so many elements on, are moved in whole pieces of 16 bytes wherever they begin.
 #: Their ends take as long as before: (300, 300, 19, 19) halves over 0, 2, 3 take an H100 77 us so, in place of 93, but
@@ -45,8 +45,14 @@ _LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 256
 
 #: What lanes move at a time, at the least, of runs that are stored too, unless they move whole chunks, or single
 #: elements by way of shared memory: (32, 512, 15, 14) bfloat16s over 0, 2, 3 take an H100 9.3 us one by one, and 17.3
-#: two at a time, (128, 64, 15, 14) 11.6 and 11.9. But their mean and variance take 8.1 us and 5.2.
-_LEAST_GRAIN_BYTES = 8
+#: two at a time, (128, 64, 15, 14) 11.6 and 11.9; (33, 711, 2, 169) floats an H200 25 us and 39 two at a time, (1505,
+#: 68, 11, 2) 12.6 and 20.4. But their mean and variance take 8.1 us and 5.2.
+_LEAST_GRAIN_BYTES, _LEAST_GRAIN = 8, 4
+
+#: And where runs have more than one chunk but no more than so many, and the input so many bytes, they move whole chunks
+#: or single elements: (196, 521, 1, 20) float16s over 0, 2, 3 take an H200 6.7 us so and 8.5 four at a time, (829, 53,
+#: 12) 5.1 and 5.6, but (22, 986, 20), 0.9 MB, 3.4 and 3.2, (4608, 781, 4) 115 and 94.
+_CHUNKS_OF_SHORT_RUNS, _LEAST_BYTES_OF_SHORT_RUNS = 3, 1 << 20
 
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
 MOMENTS = np.dtype((np.void, 24))
@@ -208,7 +214,14 @@ class Groups:
         while grain > 1 and not self._moves(layout, name, grain, self.reduced, self.kept):
             grain //= 2
         is_stored = self.has("output") and grain < self.chunk
-        return 1 if is_stored and grain * layout.dtype.itemsize < _LEAST_GRAIN_BYTES else grain
+        return 1 if is_stored and grain < self._least_grain(layout) else grain
+
+    def _least_grain(self, layout: ArrayLayout) -> int:
+        """Elements that lanes move at a time, at the least, of runs that are stored."""
+        are_short = self.chunk < self.reduced.sizes[-1] <= _CHUNKS_OF_SHORT_RUNS * self.chunk
+        if are_short and self.nbytes >= _LEAST_BYTES_OF_SHORT_RUNS:
+            return self.chunk
+        return max(_LEAST_GRAIN, _LEAST_GRAIN_BYTES // layout.dtype.itemsize)
 
     def in_long_runs(self, name: str) -> bool:
         """Whether a group has many long runs of halves, which begin anywhere."""
@@ -365,13 +378,19 @@ class Groups:
         return [self.reduced.strides[name] for name in operands]
 
     @property
+    def operands_of_chunk(self) -> int:
+        """Numbers of scale, or of bias, that a chunk may have."""
+        numbers = {OF_ELEMENTS: self.chunk, OF_PARTS: self.chunk // self._part, OF_RUNS: 2}
+        return max(numbers.get(self._kind_of(name), 1) for name in ("scale", "bias"))
+
+    @property
     def has_operands_of_runs(self) -> bool:
         """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
         return any(self._kind_of(name) == OF_RUNS for name in ("scale", "bias"))
 
     @property
     def has_operands_of_short_runs(self) -> bool:
-        """Whether a chunk may have more of them, as runs are shorter."""
+        """Whether a chunk may have more of them, each loaded by itself, as runs are shorter and of odd length."""
         names = (name for name in ("scale", "bias") if self._kind_of(name) == OF_ELEMENTS)
         return not self.are_columns and any(self.reduced.strides[name][-1] == 0 for name in names)
 
@@ -408,6 +427,7 @@ class Groups:
             "INDEX": c_name(self.index),
             "KEPT_RANK": len(self.kept.sizes),
             "REDUCED_RANK": len(self.reduced.sizes),
+            "OPERAND_PART": self._part if OF_PARTS in (self._kind_of("scale"), self._kind_of("bias")) else 1,
             "OUTPUT": c_name(output.dtype) if isinstance(output, ArrayLayout) else "float",
             "OUTPUT_ALIGNED": output.element_aligned if isinstance(output, ArrayLayout) else 1,
             **self._operand_constants("scale"),
@@ -430,9 +450,16 @@ class Groups:
         strides, run = self.reduced.strides[name], self.reduced.sizes[-1]
         if not any(strides):
             return OF_GROUP
-        if self.are_columns or strides[-1] != 0 or (run % self.chunk and run < self.chunk):
+        if self.are_columns or strides[-1] != 0:
             return OF_ELEMENTS
-        return OF_RUNS if run % self.chunk else OF_CHUNKS
+        if run > self.chunk and run % self.chunk:
+            return OF_RUNS
+        return OF_PARTS if self._part > 1 else OF_ELEMENTS
+
+    @property
+    def _part(self) -> int:
+        """Elements of which chunks and runs have a multiple."""
+        return math.gcd(self.chunk, self.reduced.sizes[-1])
 
 
 def _moment_type(dtype: np.dtype) -> str:

@@ -30,9 +30,10 @@ THREADS_OF_80, THREADS_OF_96, THREADS_OF_128, THREADS_OF_160 = 768, 640, 512, 38
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends, where it is normalized and where only
 #: moments are wanted: of many launches in a row (32, 128, 14, 14) floats over 0, 2, 3 take an H100 4.1 us so and 4.9
-#: otherwise, (8192, 1001) 25.3 and 25.8, (131072, 64) 24.0 and 24.5, (262144, 64) 46.1 and 46.3; moments of (1024,
-#: 1024) 2.4 and 3.0, but of (2048, 2048) 7.3 and 6.9, of (64, 1024, 7, 7) over 0, 2, 3 7.2 and 6.5.
-_AHEAD_BYTES, _AHEAD_BYTES_OF_MOMENTS = 1 << 26, 1 << 22
+#: otherwise, (3340, 720) float64s, 19 MB, an H200 11.8 and 12.7, but (716215, 35) bfloat16s, 50 MB, 34.9 and 29.7,
+#: (882, 9312) floats, 33 MB, 23.6 and 21.1; moments of (1024, 1024) an H100 2.4 and 3.0, but of (2048, 2048) 7.3 and
+#: 6.9, of (64, 1024, 7, 7) over 0, 2, 3 7.2 and 6.5.
+_AHEAD_BYTES, _AHEAD_BYTES_OF_MOMENTS = 3 << 23, 1 << 22
 
 #: Smaller elements of runs are not loaded by the chunk: they would take more accesses for each sector.
 _RUNS_ITEMSIZE = 4
@@ -89,9 +90,9 @@ def is_gelu(spec: Normalization) -> bool:
     return spec.activation is not None and spec.activation.name == "gelu"
 
 
-def input_ahead(groups: Groups, device: DeviceProperties) -> Struct:
-    """The argument of kernels that ask for the input ahead."""
-    return asked_for_ahead(groups.source, _AHEAD_BYTES if groups.has("output") else _AHEAD_BYTES_OF_MOMENTS, device)
+def input_ahead(groups: Groups, device: DeviceProperties, most_bytes: int = _AHEAD_BYTES) -> Struct:
+    """The argument of kernels that ask for the input ahead, of so many bytes where it is normalized."""
+    return asked_for_ahead(groups.source, most_bytes if groups.has("output") else _AHEAD_BYTES_OF_MOMENTS, device)
 
 
 def constants_of_lines(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:

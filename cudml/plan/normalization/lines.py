@@ -69,6 +69,11 @@ _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 _LINE_ROWS_OF_FEW_CHANNELS = ((4, 1), (16, 2), (64, 4), (128, 8))
 _MOST_FEW_CHANNELS, _ROWS_OF_MORE_CHANNELS, _MOST_OF_LONG_CHANNELS = 1, 16, 3.5
 
+#: And of these if a chunk has more than two scales: (68, 2, 1115, 6) bfloat16s over 2, 3 take 4.7 us by 2 rows and 5.5
+#: by 4, (185, 2, 610, 6) 4.4 and 5.6, (224, 7384, 2) over 1, 2, 3 7.8 by 4 and 10.0 by 8. If these are more, they take
+#: the rows of halves that begin anywhere: (276, 4, 711, 6) 11.8 us by 2 rows and 13.3 by 8.
+_LINE_ROWS_OF_FEW_PARTS = ((4, 1), (32, 2), (64, 4), (128, 8))
+
 #: And of halves with several scales in a chunk, each loaded by itself: (16, 710, 4) with one of each channel take 2.5
 #: us so and 4.0 by 4 rows, (1152, 213, 6) 7.3 and by 2 rows 8.7.
 _LINE_ROWS_OF_SHORT_RUNS = ((16, 1), (32, 2), (64, 4), (128, 8))
@@ -216,7 +221,9 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     if groups.source.dtype.itemsize == 2 and groups.has_operands_of_short_runs:
         return _LINE_ROWS_OF_SHORT_RUNS
     if _are_few_channels(groups, rows, device):
-        return _LINE_ROWS_OF_FEW_CHANNELS
+        return _LINE_ROWS_OF_FEW_PARTS if _are_parts(groups) else _LINE_ROWS_OF_FEW_CHANNELS
+    if groups.source.dtype.itemsize == 2 and _are_parts(groups):
+        return _LINE_ROWS_OF_SHIFTED_HALVES
     if are_of_channels(groups, spec):
         return line_rows_of_channels(groups, rows, device)
     if _is_of_halves(groups) and groups.packed("input"):
@@ -234,6 +241,11 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     are_short = rows <= _MOST_ROWS_OF_SHORT and groups.count * rows > _FEW_SHORT_ROWS * device.multiprocessors
     are_few = groups.packed("input") and not (are_short or are_very_many(groups, rows, device))
     return _LINE_ROWS_OF_FEW if are_few else LINE_ROWS
+
+
+def _are_parts(groups: Groups) -> bool:
+    """Whether a chunk has scales of more than two channels."""
+    return groups.has_operands_of_channels and groups.operands_of_chunk > 2
 
 
 def _are_few_channels(groups: Groups, rows: int, device: DeviceProperties) -> bool:

@@ -24,11 +24,18 @@ from cudml.plan.normalization.line_shares import (
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Warps of a block, each with groups of its own: of floats and halves in whole aligned chunks that are normalized, but
-#: for floats of more rows than so many, and of others. (16384, 16) floats take an H200 1.5 us by four warps with 64
-#: registers and 1.9 by two with 80, (174762, 24) 10.3 and 12.1, (671088, 100) 134 and 139, (32768, 32) float16s 2.3 and
-#: 2.7; but (8192, 512) floats 12.5 and 10.2.
-_WARPS_OF_PACKED, _MOST_ROWS_OF_FLOATS, _WARPS = 4, 2, 2
+#: Warps of a block, each with groups of its own: 230 random arrays take an H200 1.3 % longer by two.
+_WARPS = 4
+
+#: Rows, at the most, of groups of floats that take few registers: (16384, 16) floats take an H200 1.5 us with 64 of
+#: them and 1.9 with 80, (174762, 24) 10.3 and 12.1, (671088, 100) 134 and 139, (32768, 32) float16s 2.3 and 2.7; but
+#: (8192, 512) floats 12.5 and 10.2.
+_MOST_ROWS_OF_FLOATS = 2
+
+#: Bytes of the input, at the most, that is asked for while the launch ahead ends: of many launches in a row (91794,
+#: 128) float16s take an H200 14.3 us so and 15.7 otherwise, (131072, 64) floats an H100 24.0 and 24.5, (262144, 64)
+#: 46.1 and 46.3.
+_AHEAD_BYTES = 1 << 26
 
 #: Rows of 32 chunks that a warp holds of groups that it need not share: of several, or of one, which has no more than
 #: this, or than that if elements are halves or groups few: 1024 halves take 0.251 ms of a warp of its own with nobody
@@ -53,16 +60,20 @@ _MOST_GROUPS_APART, _MOST_SCALED_APART = 2, 10
 #: better have two, which take 1.6 us, of (65536, 64) float16s four, 5.6 us, and 6.4 by two.
 _ROWS_BY_ONE, _ROWS_BY_TWO = 9, 64
 
-#: It had better have no more than so many where each has a scale of its own for each element, of less than 8 bytes,
-#: which takes registers for every row: (300, 8, 307) float16s with such a scale for each of 8 groups take 5.3 us so and
-#: 11.3 by four rows, (6132, 32, 52) floats 30 and 45, (8930, 4, 24, 2) 8.6 and 10.0; but (45217, 32, 2) 12.8 and 12.4.
+#: It had better have no more than so many where a chunk has several scales, of elements of less than 8 bytes, that are
+#: not the same in all groups, as each row takes registers for its own: (300, 8, 307) float16s with a scale of each
+#: element for each of 8 groups take 5.3 us so and 11.3 by four rows, (6132, 32, 52) floats 30 and 45; (1934, 2, 66, 6)
+#: float16s with a scale of each channel 5.3 and 7.1, (5959, 4, 6, 6) floats 5.3 and 6.4, but (604, 32, 2, 25) 5.2 and
+#: 4.8. Nor does it then have longer groups of channels that are parts of chunks: (27382, 4, 144, 2) floats take 74 us
+#: so and 102, but (1531, 4, 56, 6) 9.2 and 7.9.
 _ROWS_OF_THEIR_OWN = 2
 
-#: Nor does one have more where a chunk has several scales, each loaded by itself, as compilers keep them in memory:
-#: (2730, 32, 64, 3) float16s with a scale of each channel take 61 us so and 141 by four rows, (146, 32, 32, 7) 4.4 and
-#: 7.2, (174762, 2, 24, 2) floats 82 and 119; but (2048, 8, 32, 2) 4.2 and 3.5. Groups of several rows have several
-#: warps: (51, 2, 64, 5) float16s take 1.4 us so and 2.3 by one.
-_ROWS_OF_SHORT_RUNS = 1
+#: Nor does one have more where runs of an odd number of elements have these scales, each loaded by itself, as compilers
+#: keep them in memory: (2730, 32, 64, 3) float16s with a scale of each channel take 61 us so and 141 by four rows,
+#: (146, 32, 32, 7) 4.4 and 7.2. Groups of several rows have several warps: (51, 2, 64, 5) float16s take 1.4 us so and
+#: 2.3 by one. If they are the same in all groups, there are two: (16192, 2, 6, 3) floats take 4.4 us so and 5.9 by one
+#: row, (3926, 16, 7) float16s 2.7 and 3.1, and by four 3.2.
+_ROWS_OF_SHORT_RUNS, _REPEATED_ROWS_OF_SHORT_RUNS = 1, 2
 
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
@@ -70,24 +81,24 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     chunks, rows, few = chunks_of(groups), rows_of(groups), _rows_of_multiprocessor(groups, device) <= _FEW_ROWS
     if rows > (_SHORT_ROWS_OF_HALVES if few or groups.source.dtype.itemsize == 2 else _SHORT_ROWS):
         return None
-    if groups.has_operands_of_short_runs and rows > _ROWS_OF_SHORT_RUNS:
+    if groups.has_operands_of_channels and rows > _most_rows_of_channels(groups):
         return None
     if _are_few_long(groups, rows, device):
         return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
-    most = max(group_rows, _most_rows_of_warp(groups, device))
+    repeat = _repeat(groups, lanes)
+    most = max(group_rows, _most_rows_of_warp(groups, repeat, device))
     held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
-    warps = _WARPS_OF_PACKED if _is_by_packed_blocks(groups) else _WARPS
     shares = {
         **shares_of(groups, held),
-        "TEAMS": warps,
-        "REPEATS": _repeat(groups, lanes),
-        "RESIDENT": _resident(groups, warps, group_rows, device),
+        "TEAMS": _WARPS,
+        "REPEATS": repeat,
+        "RESIDENT": _resident(groups, group_rows, device),
         "LINE_LANES": lanes,
         "LENGTH": groups.length if lanes < LANES else 0,
         "GROUP_ROWS": group_rows,
-        "ENDS": ends_of(groups, group_rows * lanes, warps * groups_of_warp),
+        "ENDS": ends_of(groups, group_rows * lanes, _WARPS * groups_of_warp),
     }
     if lanes < LANES:
         shares |= {"INPUT_GRAIN": 1, "OUTPUT_GRAIN": 1}
@@ -95,9 +106,17 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         is_one_run = len(groups.kept.sizes) == 1 and groups.are_end_to_end("output")
         if not is_one_run:
             shares["OUTPUT_STEP"] = 0  # else several groups of a row are stored in one go
-    blocks = math.ceil(groups.count / (warps * groups_of_warp))
-    ahead = input_ahead(groups, device)
-    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, warps, ahead=ahead)
+    blocks = math.ceil(groups.count / (_WARPS * groups_of_warp))
+    ahead = input_ahead(groups, device, _AHEAD_BYTES)
+    return one_launch("short_lines", "short_lines", groups, spec, shares, blocks, _WARPS, ahead=ahead)
+
+
+def _most_rows_of_channels(groups: Groups) -> int:
+    """Of a group, where scale or bias has a number for some neighbours each."""
+    if groups.has_operands_of_short_runs:
+        return _ROWS_OF_SHORT_RUNS
+    are_parts = groups.operands_of_chunk > 1 and not groups.has_operands_of_runs
+    return _ROWS_OF_THEIR_OWN if are_parts else _SHORT_ROWS
 
 
 def _are_few_long(groups: Groups, rows: int, device: DeviceProperties) -> bool:
@@ -112,8 +131,8 @@ def _repeat(groups: Groups, lanes: int) -> bool:
     return all(groups.repeats(name, LANES // lanes) for name in ("scale", "bias"))
 
 
-def _is_by_packed_blocks(groups: Groups) -> bool:
-    """Whether blocks have _WARPS_OF_PACKED warps."""
+def _take_few_registers(groups: Groups) -> bool:
+    """Whether these are floats or halves in whole aligned chunks that are normalized, and not floats of many rows."""
     are_packed = groups.has("output") and not groups.is_double and groups.are_packed
     return are_packed and (groups.source.dtype.itemsize == 2 or rows_of(groups) <= _MOST_ROWS_OF_FLOATS)
 
@@ -123,28 +142,28 @@ def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
     return groups.count * min(LANES, chunks_of(groups)) * rows_of(groups) / (LANES * device.multiprocessors)
 
 
-def _most_rows_of_warp(groups: Groups, device: DeviceProperties) -> int:
-    """That it holds, unless a group has more."""
-    if groups.has_operands_of_short_runs:
-        return _ROWS_OF_SHORT_RUNS
+def _most_rows_of_warp(groups: Groups, repeat: bool, device: DeviceProperties) -> int:
+    """That it holds, unless a group has more; `repeat`: scale and bias are the same for all rows."""
     rows = _rows_of_many(groups, device)
-    takes_registers = groups.has_operands_of_their_own and groups.source.dtype.itemsize < 8
-    return min(rows, _ROWS_OF_THEIR_OWN) if takes_registers else rows
+    if groups.has_operands_of_short_runs:
+        return min(rows, _REPEATED_ROWS_OF_SHORT_RUNS if repeat else _ROWS_OF_SHORT_RUNS)
+    take_registers = groups.operands_of_chunk > 1 and groups.source.dtype.itemsize < 8 and not repeat
+    return min(rows, _ROWS_OF_THEIR_OWN) if take_registers else rows
 
 
 def _rows_of_many(groups: Groups, device: DeviceProperties) -> int:
     """More of them, the more there are."""
-    if not _is_by_packed_blocks(groups):
+    if not _take_few_registers(groups):
         return 1 if _rows_of_multiprocessor(groups, device) <= _FEW_ROWS else _SHORT_ROWS
     lanes = power_of_two(min(LANES, chunks_of(groups)))
     rows = groups.count * lanes * power_of_two(rows_of(groups)) / (LANES * device.multiprocessors)
     return 1 if rows <= _ROWS_BY_ONE else 2 if rows <= _ROWS_BY_TWO else _SHORT_ROWS
 
 
-def _resident(groups: Groups, warps: int, group_rows: int, device: DeviceProperties) -> int:
-    """Blocks of so many warps that shall fit a multiprocessor, where groups have so many rows."""
+def _resident(groups: Groups, group_rows: int, device: DeviceProperties) -> int:
+    """Blocks that shall fit a multiprocessor, where groups have so many rows."""
     is_small = groups.source.dtype.itemsize != 4 and groups.are_packed
-    threads = THREADS_OF_64 if _is_by_packed_blocks(groups) or is_small else THREADS_OF_80
+    threads = THREADS_OF_64 if _take_few_registers(groups) or is_small else THREADS_OF_80
     few_registers = groups.source.dtype.itemsize > 2 or (groups.packed("input") and group_rows > 1)
     of_readers = THREADS_OF_48 if few_registers else _SHORT_READERS_OF_HALVES
-    return resident_blocks(groups, device, threads, warps * LANES, of_readers)
+    return resident_blocks(groups, device, threads, _WARPS * LANES, of_readers)

@@ -13,8 +13,9 @@ from cudml.plan.normalization.groups import Groups
 
 #: Bytes of a group at the most, by those of an element, and the part of a power of two of chunks that aligned groups
 #: fill: (3744, 2, 20, 28) bfloat16s, 1120 bytes, take 11 us so and 9 otherwise, (606, 16, 12, 36) floats, 1728 bytes,
-#: 15 and 11.
-_MOST_BYTES, _MOST_PART = {2: 900, 4: 1200}, 0.9
+#: 15 and 11. Of halves fewer where channels are whole chunks: (1449, 16, 50, 8) bfloat16s, 800 bytes, take 18.4 us so
+#: and 14.8 otherwise, (757, 32, 14, 16) 10.5 and 9.5, but (14100, 4, 10, 16), 320 bytes, 15.1 and 17.5.
+_MOST_BYTES, _MOST_PART, _MOST_BYTES_OF_CHUNKS = {2: 900, 4: 1200}, 0.9, {2: 400, 4: 1200}
 
 #: Bytes for each multiprocessor, and groups, at least: of halves that begin anywhere, of others and of floats. (9362,
 #: 2, 4, 7) float16s take 2.8 us so and 9.1 otherwise, (113, 32, 4, 9) 2.1 and 1.6, (7943, 2, 12, 22) 8.9 and 12.8,
@@ -30,7 +31,8 @@ def have_channels(groups: Groups) -> bool:
 
 def are_fast_parts(groups: Groups, part: float, nbytes: int) -> bool:
     """Whether aligned groups of so many bytes, which fill that part, are faster so."""
-    return part <= _MOST_PART and nbytes <= _MOST_BYTES[groups.source.dtype.itemsize]
+    most_bytes = _MOST_BYTES if groups.operands_of_chunk > 1 else _MOST_BYTES_OF_CHUNKS
+    return part <= _MOST_PART and nbytes <= most_bytes[groups.source.dtype.itemsize]
 
 
 def least_bytes_of_channels(groups: Groups, nbytes: int, are_packed: bool) -> int:

@@ -50,6 +50,11 @@ _LEAST_OF_MEETING_CHANNELS = 1 << 16
 #: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
 _FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
 
+#: Chunks of groups of halves that then have shorter spans yet: (17384, 66) float16s take 3.8 us so and 4.4 in spans of
+#: 4, (20484, 36) 3.2 and 3.7, (65230, 4, 9) over 1, 2, 3 6.5 and 7.6, but (101819, 18) 5.4 and 4.4, (18085, 140) 6.5
+#: and 5.6.
+_CHUNKS_OF_SHORT_SPANS = range(5, 17)
+
 #: And of halves with arrays whose groups gain by that, if there are fewer yet, and fewer with a scale of each channel:
 #: (13574, 116) bfloat16s, 24 KB for each multiprocessor, take 4.2 us so and 5.4 in spans of 4 chunks, but (15462, 132)
 #: float16s, 31 KB, 5.9 and 4.8, and (7, 950, 100, 2) over 2, 3, 20 KB, 5.0 and 3.9.
@@ -95,7 +100,9 @@ class _Cut(NamedTuple):
         most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
         is_long = nbytes > _LEAST_BYTES_OF_LONGEST and not is_scaled
         is_longest = not are_few and (_SPAN < chunks <= most_of_one or is_long)
-        span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), _SPAN_OF_FEW if are_few else _SPAN)
+        is_short = groups.source.dtype.itemsize == 2 and chunks in _CHUNKS_OF_SHORT_SPANS
+        of_few = _SPAN_OF_FEWEST if is_short else _SPAN_OF_FEW
+        span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), of_few if are_few else _SPAN)
         spans = math.ceil(chunks / span)
         if are_few:
             lines = _lines_of(_BLOCK_BYTES_OF_FEW, nbytes)
@@ -187,7 +194,7 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
     if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
         return False
-    if nbytes > _WIDE_BYTES and groups.has_operands_of_runs:
+    if is_half and nbytes > _WIDE_BYTES and groups.has_operands_of_runs:
         return False  # (69615, 2, 482) float16s with a scale of each channel take 97 us so, and 81 otherwise
     if chunks_of(groups) < least_chunks(groups):
         return False

@@ -8,7 +8,7 @@ import math
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
-from cudml.plan.normalization.groups import OF_CHUNKS, OF_ELEMENTS, OF_RUNS, Groups
+from cudml.plan.normalization.groups import OF_ELEMENTS, OF_PARTS, OF_RUNS, Groups
 from cudml.plan.normalization.ring import Ring, plan_ring
 from cudml.plan.normalization.strip_cuts import (
     ADDERS,
@@ -195,7 +195,7 @@ def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int |
     """Those of scale and bias. Where the input is turned these could be the same for neighbours, but here they are
     loaded for each row."""
     kinds = {name: kind for name, kind in groups.constants(spec).items() if name in ("HAS_SCALE", "HAS_BIAS")}
-    return {name: OF_ELEMENTS if kind in (OF_CHUNKS, OF_RUNS) else kind for name, kind in kinds.items()}
+    return {name: OF_ELEMENTS if kind in (OF_PARTS, OF_RUNS) else kind for name, kind in kinds.items()}
 
 
 def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
