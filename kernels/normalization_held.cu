@@ -9,7 +9,7 @@
 //
 // Constants that the plan sets, beside those of normalization_turned.cuh:
 //     CLUSTER     blocks of a cluster, tiles of a bundle
-//     PARTS       of a tile
+//     TILE_PARTS  of a tile
 //     RESIDENT    blocks of a multiprocessor for which there have to be registers, at least
 // Dynamic shared memory: a tile.
 #include "normalization.cuh"
@@ -25,10 +25,10 @@ constexpr bool STREAMED = true;
 constexpr int SIZE = static_cast<int>(sizeof(Input)), WIDE = WIDE_OF<Input>, CHUNKS = TILE_HEIGHT / CHUNK;
 constexpr int GROUPS = TILE_HEIGHT, STEPS = TILE_WIDTH;
 constexpr int ACROSS = GROUPS / WIDE, SHARES = BLOCK / ACROSS;  // threads that have all groups, those that share one
-constexpr int OF_PART = STEPS / SHARES / PARTS;                 // steps of a share
+constexpr int OF_PART = STEPS / SHARES / TILE_PARTS;            // steps of a share
 
 static_assert(GROUPS_DOWN && !GROUPS_ACROSS, "a group for each row");
-static_assert(STEPS % (SHARES * PARTS * 8 * PACK) == 0 && BLOCK % GROUPS == 0, "a part for each thread");
+static_assert(STEPS % (SHARES * TILE_PARTS * 8 * PACK) == 0 && BLOCK % GROUPS == 0, "a part for each thread");
 static_assert(CHUNKS % 8 == 0 && BLOCK % CHUNKS == 0, "banks of their own, and the same chunk of all columns");
 
 // A part has a piece of each share of the steps, so that a thread adds its share up from left to right. This is where
@@ -58,7 +58,7 @@ constexpr int OF_THREAD = STEPS / CHUNK / SHARES, AT_ONCE = OF_PART / CHUNK < 4 
 constexpr int ROUNDS = OF_PART / CHUNK / AT_ONCE;  // of a part
 using RoundSums = SerialPrefix<Sums, 3>;
 
-static_assert(PARTS * ROUNDS <= 8, "sums of 8 rounds");
+static_assert(TILE_PARTS * ROUNDS <= 8, "sums of 8 rounds");
 
 struct Block : PartOfArrays {
     HeldTile tile;
@@ -68,7 +68,7 @@ struct Block : PartOfArrays {
         const bool in_packs = INPUT_ACCESS == PACKED && (WHOLE || height >= GROUPS);
         const int number = threadIdx.x % CHUNKS;
 #pragma unroll 4
-        for (int i = static_cast<int>(threadIdx.x) / CHUNKS; i < STEPS / PARTS; i += BLOCK / CHUNKS) {
+        for (int i = static_cast<int>(threadIdx.x) / CHUNKS; i < STEPS / TILE_PARTS; i += BLOCK / CHUNKS) {
             const int column = column_of(part, i);
             const char* from = arrays.input + column * g.across[OF_INPUT];
             const Line<Input, INPUT_ACCESS, true, Index> line = {from, 0, Input()};
@@ -111,7 +111,8 @@ struct Block : PartOfArrays {
 
     // 8 lanes write what lies side by side, for 128 bytes or more at a time, by 4.
     template <bool WHOLE> __device__ void write(int part, const Normalizer<Compute> (&normalizers)[GROUPS]) const {
-        constexpr int WARPS = BLOCK / LANES, SPANS = STEPS / PARTS / (8 * PACK), SIDE = SPANS < WARPS ? SPANS : WARPS;
+        constexpr int WARPS = BLOCK / LANES, SPANS = STEPS / TILE_PARTS / (8 * PACK);
+        constexpr int SIDE = SPANS < WARPS ? SPANS : WARPS;
         const int warp = static_cast<int>(threadIdx.x) / LANES;
 #pragma unroll 1
         for (int span = warp % SIDE; span < SPANS; span += SIDE) {
@@ -171,10 +172,10 @@ struct Shared {
     Normalizer<Compute> normalizers[GROUPS];
 };
 
-static_assert(PARTS <= 2, "groups of copies");
+static_assert(TILE_PARTS <= 2, "groups of copies");
 
 __device__ void await_part(int part) {
-    if (part < PARTS - 1) copy_async_wait<1>();
+    if (part < TILE_PARTS - 1) copy_async_wait<1>();
     else copy_async_wait_all();
     __syncthreads();
 }
@@ -184,7 +185,7 @@ template <bool WHOLE> __device__ Sums sum_tile(const Block& block, Shared& share
     RoundSums over_rounds[WIDE];
     Sums total[WIDE];
 #pragma unroll 1
-    for (int part = 0; part < PARTS; part++) {
+    for (int part = 0; part < TILE_PARTS; part++) {
         await_part(part);
         block.add<WHOLE>(part, shared.first_of, over_rounds, total);
     }
@@ -262,7 +263,7 @@ normalize_held(const char* input, char* output, const char* scale, const char* b
     int slot = 1;  // in which the last ticket lies
     while (true) {
 #pragma unroll 1
-        for (int part = 0; part < PARTS; part++) {
+        for (int part = 0; part < TILE_PARTS; part++) {
             if (begun) {
                 const Task task(all, g, number, rank);
                 const Block block = task.block(g, p, dynamic_shared);

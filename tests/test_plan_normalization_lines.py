@@ -360,8 +360,10 @@ def test_warps_whose_rows_all_exist_do_not_look(spec, shape, dtype, splits):
         ((8192, 512, 13, 13), "float16", 1),
         ((8192, 512, 7, 14), "float32", 1),
         ((64, 40, 14, 14), "float16", 4),  # in lines
+        ((338, 171, 1, 374), "float32", 2),  # long runs
         ((200, 521, 1, 20), "float16", 1),  # short runs of many
         ((20, 521, 1, 20), "float16", 4),
+        ((22, 1690, 1, 20), "float16", 4),  # short groups
         ((200, 521, 1, 4), "float16", 4),  # half a chunk
         ((200, 521, 1, 28), "float16", 4),
     ],
@@ -741,6 +743,8 @@ def test_rows_of_not_many_groups_that_begin_anywhere_have_most_registers(shape, 
         ((68, 2230, 6), "float16", "4"),  # and of even length
         ((68, 1115, 6), "float16", "2"),
         ((2208, 711, 6), "float16", "4"),
+        ((400, 930, 2), "float16", "2"),
+        ((1100, 186, 2), "float16", "1"),  # no more than two rows
         ((132, 4, 175), "float32", "2"),
         ((133, 4, 175), "float32", "6"),  # a warp for each
     ],

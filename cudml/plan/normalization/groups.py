@@ -45,14 +45,18 @@ _LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 256
 
 #: What lanes move at a time, at the least, of runs that are stored too, unless they move whole chunks, or single
 #: elements by way of shared memory: (32, 512, 15, 14) bfloat16s over 0, 2, 3 take an H100 9.3 us one by one, and 17.3
-#: two at a time, (128, 64, 15, 14) 11.6 and 11.9; (33, 711, 2, 169) floats an H200 25 us and 39 two at a time, (1505,
-#: 68, 11, 2) 12.6 and 20.4. But their mean and variance take 8.1 us and 5.2.
-_LEAST_GRAIN_BYTES, _LEAST_GRAIN = 8, 4
+#: two at a time, (128, 64, 15, 14) 11.6 and 11.9. But their mean and variance take 8.1 us and 5.2.
+_LEAST_GRAIN_BYTES = 8
 
-#: And where runs have more than one chunk but no more than so many, and the input so many bytes, they move whole chunks
-#: or single elements: (196, 521, 1, 20) float16s over 0, 2, 3 take an H200 6.7 us so and 8.5 four at a time, (829, 53,
-#: 12) 5.1 and 5.6, but (22, 986, 20), 0.9 MB, 3.4 and 3.2, (4608, 781, 4) 115 and 94.
-_CHUNKS_OF_SHORT_RUNS, _LEAST_BYTES_OF_SHORT_RUNS = 3, 1 << 20
+#: That is two floats, which only longer runs than so many gain by: (33, 711, 2, 169) take an H200 25 us one by one, and
+#: 39 two at a time, (1505, 68, 11, 2) 12.6 and 20.4, but (338, 171, 374) 61.9 and 58.5, (7, 1701, 38, 55) 116 and 99.
+_LEAST_GRAIN, _LEAST_RUN_OF_PAIRS = 4, 350
+
+#: And where runs have more than one chunk but no more than so many, and groups so many elements, the input so many
+#: bytes, they move whole chunks or single elements: (196, 521, 1, 20) float16s over 0, 2, 3 take an H200 6.7 us so and
+#: 8.5 four at a time, (829, 53, 12) 5.1 and 5.6, but (22, 1690, 20) 5.5 and 4.3, (152, 18, 20), 0.1 MB, 2.8 and 2.7,
+#: and (4608, 781, 4) 115 and 94.
+_CHUNKS_OF_SHORT_RUNS, _LEAST_OF_SHORT_RUNS, _LEAST_BYTES_OF_SHORT_RUNS = 3, 2048, 1 << 20
 
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
 MOMENTS = np.dtype((np.void, 24))
@@ -218,10 +222,12 @@ class Groups:
 
     def _least_grain(self, layout: ArrayLayout) -> int:
         """Elements that lanes move at a time, at the least, of runs that are stored."""
-        are_short = self.chunk < self.reduced.sizes[-1] <= _CHUNKS_OF_SHORT_RUNS * self.chunk
-        if are_short and self.nbytes >= _LEAST_BYTES_OF_SHORT_RUNS:
+        run, are_many = self.reduced.sizes[-1], self.nbytes >= _LEAST_BYTES_OF_SHORT_RUNS
+        are_short = self.chunk < run <= _CHUNKS_OF_SHORT_RUNS * self.chunk
+        if are_short and are_many and self.length >= _LEAST_OF_SHORT_RUNS:
             return self.chunk
-        return max(_LEAST_GRAIN, _LEAST_GRAIN_BYTES // layout.dtype.itemsize)
+        usual = _LEAST_GRAIN_BYTES // layout.dtype.itemsize
+        return usual if run >= _LEAST_RUN_OF_PAIRS else max(_LEAST_GRAIN, usual)
 
     def in_long_runs(self, name: str) -> bool:
         """Whether a group has many long runs of halves, which begin anywhere."""

@@ -64,7 +64,7 @@ def plan_held(groups: Groups, spec: Normalization, device: DeviceProperties) -> 
     arguments = (*array_arguments(), Scratch(), *handed_on)
     block, parts = _threads_and_parts(turned)
     launch = Launch("normalize_held", clusters * across, block, arguments, _TILE_BYTES, cluster=across, early=True)
-    chosen = {**turned.constants(spec), "BLOCK": block, "CLUSTER": across, "PARTS": parts, "RESIDENT": resident}
+    chosen = {**turned.constants(spec), "BLOCK": block, "CLUSTER": across, "TILE_PARTS": parts, "RESIDENT": resident}
     return Plan("normalization_held.cu", constants_of(**chosen), (launch,), scratch_bytes=_CONTROL_BYTES)
 
 

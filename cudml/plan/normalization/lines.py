@@ -71,11 +71,12 @@ _MOST_FEW_CHANNELS, _ROWS_OF_MORE_CHANNELS, _MOST_OF_LONG_CHANNELS = 1, 16, 3.5
 
 #: And of these if a chunk has more than two scales: (68, 2, 1115, 6) bfloat16s over 2, 3 take 4.7 us by 2 rows and 5.5
 #: by 4, (185, 2, 610, 6) 4.4 and 5.6, (224, 7384, 2) over 1, 2, 3 7.8 by 4 and 10.0 by 8. If these are more, they take
-#: the rows of halves that begin anywhere: (276, 4, 711, 6) 11.8 us by 2 rows and 13.3 by 8.
+#: the rows of halves that begin anywhere: (276, 4, 711, 6) 11.8 us by 2 rows and 13.3 by 8, (50, 8, 930, 2) 3.6 by 1
+#: and 4.3 by 4.
 _LINE_ROWS_OF_FEW_PARTS = ((4, 1), (32, 2), (64, 4), (128, 8))
 
-#: And of halves with several scales in a chunk, each loaded by itself: (16, 710, 4) with one of each channel take 2.5
-#: us so and 4.0 by 4 rows, (1152, 213, 6) 7.3 and by 2 rows 8.7.
+#: And of halves with several scales in a chunk, each loaded by itself: (1152, 213, 7) float16s with one of each channel
+#: take 8.7 us so and 14.9 by 4 rows, (300, 1300, 5) 11.7 and 13.1, by 1 row 17.2.
 _LINE_ROWS_OF_SHORT_RUNS = ((16, 1), (32, 2), (64, 4), (128, 8))
 
 #: Halves in more rows of runs that begin anywhere, of which a warp has 8, are slower than as a stream: (100, 320, 15,
@@ -223,7 +224,7 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     if _are_few_channels(groups, rows, device):
         return _LINE_ROWS_OF_FEW_PARTS if _are_parts(groups) else _LINE_ROWS_OF_FEW_CHANNELS
     if groups.source.dtype.itemsize == 2 and _are_parts(groups):
-        return _LINE_ROWS_OF_SHIFTED_HALVES
+        return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES
     if are_of_channels(groups, spec):
         return line_rows_of_channels(groups, rows, device)
     if _is_of_halves(groups) and groups.packed("input"):

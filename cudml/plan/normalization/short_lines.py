@@ -65,14 +65,14 @@ _ROWS_BY_ONE, _ROWS_BY_TWO = 9, 64
 #: element for each of 8 groups take 5.3 us so and 11.3 by four rows, (6132, 32, 52) floats 30 and 45; (1934, 2, 66, 6)
 #: float16s with a scale of each channel 5.3 and 7.1, (5959, 4, 6, 6) floats 5.3 and 6.4, but (604, 32, 2, 25) 5.2 and
 #: 4.8. Nor does it then have longer groups of channels that are parts of chunks: (27382, 4, 144, 2) floats take 74 us
-#: so and 102, but (1531, 4, 56, 6) 9.2 and 7.9.
+#: so and 102, but (1531, 4, 56, 6) 9.2 and 7.9. If a chunk has more of these than two, a group of several rows has
+#: several warps: (51, 2, 64, 5) float16s take 1.4 us so and 2.3 by one, (1095, 186, 2) bfloat16s 3.0 and 3.9.
 _ROWS_OF_THEIR_OWN = 2
 
 #: Nor does one have more where runs of an odd number of elements have these scales, each loaded by itself, as compilers
 #: keep them in memory: (2730, 32, 64, 3) float16s with a scale of each channel take 61 us so and 141 by four rows,
-#: (146, 32, 32, 7) 4.4 and 7.2. Groups of several rows have several warps: (51, 2, 64, 5) float16s take 1.4 us so and
-#: 2.3 by one. If they are the same in all groups, there are two: (16192, 2, 6, 3) floats take 4.4 us so and 5.9 by one
-#: row, (3926, 16, 7) float16s 2.7 and 3.1, and by four 3.2.
+#: (146, 32, 32, 7) 4.4 and 7.2. If they are the same in all groups, there are two: (16192, 2, 6, 3) floats take 4.4 us
+#: so and 5.9 by one row, (3926, 16, 7) float16s 2.7 and 3.1, and by four 3.2.
 _ROWS_OF_SHORT_RUNS, _REPEATED_ROWS_OF_SHORT_RUNS = 1, 2
 
 
@@ -113,9 +113,9 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
 
 def _most_rows_of_channels(groups: Groups) -> int:
     """Of a group, where scale or bias has a number for some neighbours each."""
-    if groups.has_operands_of_short_runs:
-        return _ROWS_OF_SHORT_RUNS
-    are_parts = groups.operands_of_chunk > 1 and not groups.has_operands_of_runs
+    if groups.operands_of_chunk > 2:
+        return 1
+    are_parts = groups.operands_of_chunk == 2 and not groups.has_operands_of_runs
     return _ROWS_OF_THEIR_OWN if are_parts else _SHORT_ROWS
 
 
