@@ -141,8 +141,9 @@ _SHORT_ODD: dict[str, tuple[Key, ...]] = {
 
 # Group norm: images, groups, channels of each and pixels, with a scale and bias for each channel.
 _CHANNEL_GROUPS: dict[str, tuple[Shape, ...]] = {
-    "float32": ((3276, 32, 10, 64), (128, 32, 64, 256), (16, 32, 10, 64)),
+    "float32": ((3276, 32, 10, 64), (128, 32, 64, 256), (16, 32, 10, 64), (262144, 16, 8, 2)),
     "float16": (
+        (262144, 16, 4, 4),
         (3276, 32, 10, 64),
         (409, 32, 20, 256),
         (273, 32, 16, 480),
