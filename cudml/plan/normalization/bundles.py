@@ -14,6 +14,7 @@ from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.bundle import LONG_RUN_BYTES, MOST_BLOCKS, Bundle, are_uneven_runs, repeat_in_pieces
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import rows_of
+from cudml.plan.normalization.runs import in_long_runs
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -115,7 +116,7 @@ def _is_fast(bundle: Bundle, groups: Groups, resident: int, device: DeviceProper
         return size != 2 or bundle.grid(groups) >= _LEAST_BLOCKS * device.multiprocessors
     if bundle.run * size <= LONG_RUN_BYTES:
         return bundle.piece_bytes(groups) >= SECTOR_BYTES
-    if groups.in_long_runs("input"):
+    if in_long_runs(groups, "input"):
         return bundle.blocks <= _FEW_BLOCKS_OF_LONG_RUNS and waves >= _LEAST_WAVES_OF_FEW_BLOCKS
     if size == 2 and bundle.blocks <= _FEW_BLOCKS:
         return waves >= _LEAST_WAVES_OF_FEW_BLOCKS

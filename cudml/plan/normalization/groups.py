@@ -38,26 +38,6 @@ ARRAYS = ("input", "output", "scale", "bias", "mean")
 #: What scale and bias are: kernels/normalization.cuh, HAS_SCALE.
 NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_PARTS, OF_RUNS = range(6)
 
-#: Bytes of an element whose runs, from so many elements on, are moved in whole pieces of 16 bytes wherever they begin.
-#: Their ends take as long as before: (300, 300, 19, 19) halves over 0, 2, 3 take an H100 77 us so, in place of 93, but
-#: (1000, 64, 13, 13) 37 in place of 35.
-_LONG_RUN_ITEMSIZE, _LEAST_LONG_RUN = 2, 256
-
-#: What lanes move at a time, at the least, of runs that are stored too, unless they move whole chunks, or single
-#: elements by way of shared memory: (32, 512, 15, 14) bfloat16s over 0, 2, 3 take an H100 9.3 us one by one, and 17.3
-#: two at a time, (128, 64, 15, 14) 11.6 and 11.9. But their mean and variance take 8.1 us and 5.2.
-_LEAST_GRAIN_BYTES = 8
-
-#: That is two floats, which only longer runs than so many gain by: (33, 711, 2, 169) take an H200 25 us one by one, and
-#: 39 two at a time, (1505, 68, 11, 2) 12.6 and 20.4, but (338, 171, 374) 61.9 and 58.5, (7, 1701, 38, 55) 116 and 99.
-_LEAST_GRAIN, _LEAST_RUN_OF_PAIRS = 4, 350
-
-#: And where runs have more than one chunk but no more than so many, and groups so many elements, the input so many
-#: bytes, they move whole chunks or single elements: (196, 521, 1, 20) float16s over 0, 2, 3 take an H200 6.7 us so and
-#: 8.5 four at a time, (829, 53, 12) 5.1 and 5.6, but (22, 1690, 20) 5.5 and 4.3, (152, 18, 20), 0.1 MB, 2.8 and 2.7,
-#: and (4608, 781, 4) 115 and 94.
-_CHUNKS_OF_SHORT_RUNS, _LEAST_OF_SHORT_RUNS, _LEAST_BYTES_OF_SHORT_RUNS = 3, 2048, 1 << 20
-
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
 MOMENTS = np.dtype((np.void, 24))
 
@@ -208,52 +188,10 @@ class Groups:
         """Elements, a chunk at the most, of which every group has a multiple."""
         return math.gcd(self.chunk, self.length)
 
-    def grain_of(self, name: str) -> int:
-        """Of groups of many runs the elements, a power of two and a chunk at the most, that lie dense and aligned from
-        every multiple of their number on; 1 where one access moves no more, and of one run."""
-        layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or self.is_one_run(name):
-            return 1
-        grain = math.gcd(self.chunk, self.reduced.sizes[-1])
-        while grain > 1 and not self._moves(layout, name, grain, self.reduced, self.kept):
-            grain //= 2
-        is_stored = self.has("output") and grain < self.chunk
-        return 1 if is_stored and grain < self._least_grain(layout) else grain
-
-    def _least_grain(self, layout: ArrayLayout) -> int:
-        """Elements that lanes move at a time, at the least, of runs that are stored."""
-        run, are_many = self.reduced.sizes[-1], self.nbytes >= _LEAST_BYTES_OF_SHORT_RUNS
-        are_short = self.chunk < run <= _CHUNKS_OF_SHORT_RUNS * self.chunk
-        if are_short and are_many and self.length >= _LEAST_OF_SHORT_RUNS:
-            return self.chunk
-        usual = _LEAST_GRAIN_BYTES // layout.dtype.itemsize
-        return usual if run >= _LEAST_RUN_OF_PAIRS else max(_LEAST_GRAIN, usual)
-
-    def in_long_runs(self, name: str) -> bool:
-        """Whether a group has many long runs of halves, which begin anywhere."""
-        layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or not layout.element_aligned or self.is_one_run(name):
-            return False
-        is_dense = self.reduced.strides[name][-1] == layout.dtype.itemsize == _LONG_RUN_ITEMSIZE
-        return is_dense and self.reduced.sizes[-1] >= _LEAST_LONG_RUN and self.grain_of(name) == 1
-
     @property
     def begins_anywhere(self) -> bool:
         """Whether a group of the input is one run that begins at any element, and not between elements."""
         return self.step_of_runs("input") == self.source.dtype.itemsize and not self.packed("input")
-
-    @property
-    def stores_halves_in_runs(self) -> bool:
-        """Whether warps store halves in runs that begin anywhere: kernels/normalization_chunks.cuh: STORED_IN_RUNS."""
-        begins_anywhere = self.step_of_runs("output") == _LONG_RUN_ITEMSIZE and not self.packed("output")
-        return begins_anywhere or self.in_long_runs("output")
-
-    def is_dense_in_runs(self, name: str) -> bool:
-        """Whether neighbours of the input's size fill each run, which begins at an element."""
-        layout = self.arrays.get(name)
-        if not isinstance(layout, ArrayLayout) or not layout.element_aligned:
-            return False
-        return self.reduced.strides[name][-1] == layout.dtype.itemsize == self.source.dtype.itemsize
 
     def are_end_to_end(self, name: str) -> bool:
         """Whether each group begins where the one before ends, if its elements lie at one stride."""
@@ -272,12 +210,17 @@ class Groups:
         if self.is_one_run(name):
             return layout.lies_in_steps(self.chunk * layout.dtype.itemsize, self.kept.strides[name])
         whole = len(self.reduced.sizes) == 1 or self.reduced.sizes[-1] % self.chunk == 0
-        return whole and self._moves(layout, name, self.chunk, self.reduced, self.kept)
+        return whole and self.moves(name, self.chunk)
 
     @property
     def are_packed(self) -> bool:
         """Whether whole chunks of the input and, where there is one, of the output are `packed`."""
         return all(self.packed(name) for name in ("input", "output") if self.has(name))
+
+    def moves(self, name: str, count: int) -> bool:
+        """Whether so many neighbours in a group lie dense and aligned from every multiple of their number on."""
+        layout = self.arrays.get(name)
+        return isinstance(layout, ArrayLayout) and self._moves(layout, name, count, self.reduced, self.kept)
 
     def packed_columns(self, name: str, vector: int) -> bool:
         """Whether the elements of so many neighbouring groups do."""

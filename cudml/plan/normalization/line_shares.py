@@ -8,6 +8,7 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import ArrayLayout, power_of_two
 from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.runs import grain_of, in_long_runs, store_halves_in_runs
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, Struct, constants_of
 from cudml.plan.spec import Normalization
@@ -62,7 +63,7 @@ def rows_of(groups: Groups) -> int:
 
 def are_any_runs(groups: Groups) -> bool:
     """Whether a group is many runs that begin anywhere, whose elements are loaded one by one."""
-    return not (groups.packed("input") or groups.is_one_run("input")) and groups.grain_of("input") == 1
+    return not (groups.packed("input") or groups.is_one_run("input")) and grain_of(groups, "input") == 1
 
 
 def are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
@@ -125,11 +126,11 @@ def shares_of(groups: Groups, rows: int) -> dict[str, int]:
         **packed,
         "INPUT_STEP": 0 if packed["INPUT_PACKED"] else groups.step_of_runs("input"),
         "OUTPUT_STEP": 0 if packed["OUTPUT_PACKED"] else groups.step_of_runs("output"),
-        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
+        "OUTPUT_IN_RUNS": in_long_runs(groups, "output"),
         "STORED_ROWS": 1,
         "GRAIN": groups.grain,
-        "INPUT_GRAIN": groups.grain_of("input"),
-        "OUTPUT_GRAIN": groups.grain_of("output"),
+        "INPUT_GRAIN": grain_of(groups, "input"),
+        "OUTPUT_GRAIN": grain_of(groups, "output"),
         "IN_RUNS": len(groups.reduced.sizes) == 2 and run >= groups.chunk and nbytes >= _RUNS_ITEMSIZE and dense,
         "LINE_LANES": LANES,
         "ROWS": rows,
@@ -155,7 +156,7 @@ def shares_of_own_warp(groups: Groups, rows: int) -> dict[str, int]:
     behind = 1 if is_shifted(groups) and groups.step_of_runs("input") == 2 else 0  # kernels/normalization_lines.cuh
     return shares_of_several(groups, 1, rows) | {
         "WHOLE_ROWS": max(0, groups.length - behind) // (LANES * groups.chunk),
-        "STORED_ROWS": rows if groups.stores_halves_in_runs else 1,
+        "STORED_ROWS": rows if store_halves_in_runs(groups) else 1,
         "ENDS": ends_of(groups, rows * LANES, 1),
     }
 
@@ -164,7 +165,7 @@ def _stored_rows(groups: Groups, warps: int, rows: int) -> int:
     """Rows of each of so many warps that are stored together, for which there has to be static shared memory: (800,
     30000) bytes, 16 warps, become halves two rows at a time."""
     output = groups.arrays.get("output")
-    if not isinstance(output, ArrayLayout) or not groups.stores_halves_in_runs:
+    if not isinstance(output, ArrayLayout) or not store_halves_in_runs(groups):
         return 1
     stored = rows if rows <= _MOST_STORED_ROWS else _STORED_OF_MORE_ROWS
     while warps * stored * LANES * groups.chunk * output.dtype.itemsize > _STATIC_BYTES:

@@ -30,6 +30,7 @@ from cudml.plan.normalization.line_shares import (
     rows_of,
     shares_of_own_warp,
 )
+from cudml.plan.normalization.runs import are_dense_in_runs, grain_of
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
@@ -156,7 +157,7 @@ def _rows_of_run(groups: Groups) -> range:
 
 def _rows_of_runs(groups: Groups) -> range:
     rows = _rows_in(_ROWS_OF_RUNS, groups)
-    are_single = groups.source.dtype.name in _HALVES and groups.grain_of("input") == 1
+    are_single = groups.source.dtype.name in _HALVES and grain_of(groups, "input") == 1
     least = _LEAST_RUNS_OF_SINGLES.get(rows_of(groups), _LEAST_RUN) if are_single else _LEAST_RUN
     first = _LEAST_ROWS_OF_ALIGNED_RUNS if groups.packed("input") else rows.start
     return range(max(first, rows.start), rows.stop) if groups.reduced.sizes[-1] >= least else range(0)
@@ -173,14 +174,14 @@ def _rows_in(table: dict[str, _Rows], groups: Groups) -> range:
 
 def _may_be_bundles(groups: Groups) -> bool:
     """Whether groups are such runs of halves."""
-    are_odd_runs = len(groups.reduced.sizes) > 1 and groups.grain_of("input") == 1
+    are_odd_runs = len(groups.reduced.sizes) > 1 and grain_of(groups, "input") == 1
     return are_odd_runs and groups.source.dtype.itemsize == 2 and rows_of(groups) >= _LEAST_ROWS_OF_BUNDLES
 
 
 def _is_dense(groups: Groups, array: str) -> bool:
     """Whether neighbours of a group lie side by side: as elements of any size if it is one run."""
     is_run = len(groups.reduced.sizes) == 1
-    return groups.step_of_runs(array) > 0 if is_run else groups.is_dense_in_runs(array)
+    return groups.step_of_runs(array) > 0 if is_run else are_dense_in_runs(groups, array)
 
 
 def _are_enough(groups: Groups, spec: Normalization, rows: int, device: DeviceProperties) -> bool:

@@ -17,6 +17,7 @@ from cudml.plan.normalization.ring import (
     stages_of,
     units_of_block,
 )
+from cudml.plan.normalization.runs import grain_of, in_long_runs, store_halves_in_runs
 from cudml.plan.normalization.steps import SUMS_BYTES
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
@@ -127,7 +128,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     gaps = _gaps(groups, elements) if able else 0
     bulk = gaps > 0 or (able and _has_long_runs(groups, elements))
     stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
-    stored_rows = _STORED_ROWS if groups.stores_halves_in_runs else 1
+    stored_rows = _STORED_ROWS if store_halves_in_runs(groups) else 1
     buffers = 0 if packed["OUTPUT_PACKED"] else stored_rows * _NORMALIZERS * LANES * groups.chunk * groups.widest
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
     room = stages_of(device, stage_bytes + _beside_bytes(groups), buffers + _BATCHES_BYTES)
@@ -166,11 +167,11 @@ def _moves(groups: Groups, bulk: bool) -> dict[str, int]:
     """How elements are loaded, in bulk or not, and stored."""
     return {
         "OUTPUT_STEP": 0 if groups.packed("output") else groups.step_of_runs("output"),
-        "OUTPUT_IN_RUNS": groups.in_long_runs("output"),
-        "IN_PIECES": not bulk and groups.in_long_runs("input"),
+        "OUTPUT_IN_RUNS": in_long_runs(groups, "output"),
+        "IN_PIECES": not bulk and in_long_runs(groups, "input"),
         "GRAIN": groups.grain,
-        "INPUT_GRAIN": groups.grain_of("input"),
-        "OUTPUT_GRAIN": groups.grain_of("output"),
+        "INPUT_GRAIN": grain_of(groups, "input"),
+        "OUTPUT_GRAIN": grain_of(groups, "output"),
         "BULK": bulk,
         "ONE_RUN": groups.is_one_run("input"),
     }
@@ -182,7 +183,7 @@ def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
     stream."""
     size, in_runs = groups.source.dtype.itemsize, len(groups.reduced.sizes) > 1
     is_unpacked = not groups.packed("input")
-    is_slow = groups.has_own_operands or (in_runs and not groups.in_long_runs("input"))
+    is_slow = groups.has_own_operands or (in_runs and not in_long_runs(groups, "input"))
     if (groups.is_double and size < 8) or (is_unpacked and is_slow):
         return False
     return (groups.source.size + 2 * groups.length) * size <= _PART_OF_CACHE[size] * device.cache_bytes
@@ -225,8 +226,8 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
         return None
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
-    by_grains = not bulk and in_runs and groups.grain_of("input") > 1
-    in_crews = not bulk and groups.in_long_runs("input") and groups.reduced.sizes[-1] >= _LEAST_RUN_OF_CREWS
+    by_grains = not bulk and in_runs and grain_of(groups, "input") > 1
+    in_crews = not bulk and in_long_runs(groups, "input") and groups.reduced.sizes[-1] >= _LEAST_RUN_OF_CREWS
     halves, begins_at_words = size == 2, groups.step_of_runs("input") >= 4
     own_halves = own and halves and not groups.packed("input") and not begins_at_words
     few_adders = own_halves or (groups.begins_anywhere and (own or halves))

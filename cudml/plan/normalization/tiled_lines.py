@@ -25,6 +25,7 @@ from cudml.plan.normalization.line_shares import (
     rows_of,
     shares_of_several,
 )
+from cudml.plan.normalization.runs import are_dense_in_runs
 from cudml.plan.normalization.steps import apply_step, sum_step
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
@@ -84,7 +85,7 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     if tile.rounds > 1:  # (4096, 17262) take 107 us with 48 registers
         shares["RESIDENT"] = min(shares["RESIDENT"], max(1, THREADS_OF_64 // block))
     elif groups.source.dtype.itemsize == 2 and are_any_runs(groups):
-        readers = _READERS_OF_HALVES if groups.is_dense_in_runs("input") else _READERS_OF_STRIDED_HALVES
+        readers = _READERS_OF_HALVES if are_dense_in_runs(groups, "input") else _READERS_OF_STRIDED_HALVES
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, readers)
     elif are_moments_of_many_halves(groups, device):
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, THREADS_OF_64)
@@ -146,4 +147,4 @@ def _are_long_runs(groups: Groups, of_warp: int, times: int = _LONG_RUN) -> bool
     if groups.is_double or len(groups.reduced.sizes) == 1 or groups.packed("input"):
         return False
     is_long = groups.reduced.sizes[-1] >= times * of_warp * LANES * groups.chunk
-    return is_long and all(groups.is_dense_in_runs(name) for name in ("input", "output") if groups.has(name))
+    return is_long and all(are_dense_in_runs(groups, name) for name in ("input", "output") if groups.has(name))
