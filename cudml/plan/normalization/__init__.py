@@ -10,12 +10,13 @@ from cudml.plan.normalization.bundles import plan_bundles
 from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
 from cudml.plan.normalization.copied import plan_on_copy_in_order
-from cudml.plan.normalization.groups import Groups, Operand
+from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
 from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
 from cudml.plan.normalization.narrow_lines import are_few_narrow
+from cudml.plan.normalization.operands import Operand
 from cudml.plan.normalization.own_lines import plan_own_lines, plan_own_lines_of_any
 from cudml.plan.normalization.panel_tiles import plan_panel_tiles, plan_panel_tiles_of_short_pieces
 from cudml.plan.normalization.panels import plan_panels

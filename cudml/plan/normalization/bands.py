@@ -171,7 +171,7 @@ def _are_alike(groups: Groups) -> bool:
     """Whether inputs and outputs are as large and lie alike, and columns have one scale and bias each."""
     sizes = {layout.dtype.itemsize for layout in groups.stored}
     aligned = all(layout.alignment % VECTOR_BYTES == 0 for layout in groups.stored)
-    return len(sizes) == 1 and aligned and not groups.has_operands_down
+    return len(sizes) == 1 and aligned and not groups.operands.differ_down
 
 
 def _fits(cut: _Cut, groups: Groups, device: DeviceProperties) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from cudml.plan.device import LANES, RESERVED_BYTES, DeviceProperties
 from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, ArrayLayout, power_of_two
-from cudml.plan.normalization.groups import NONE, OF_ALL, OF_GROUP, Groups
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.operands import NONE, OF_ALL, OF_GROUP
 from cudml.plan.normalization.steps import SUMS_BYTES
 from cudml.plan.spec import Normalization
 

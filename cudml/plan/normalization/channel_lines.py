@@ -51,7 +51,7 @@ _MOST_THREADS_OF_80, _MOST_THREADS_OF_80_OF_HALVES = 384, 256
 def are_of_channels(groups: Groups, spec: Normalization) -> bool:
     """Whether these are aligned runs that are normalized with a scale or bias of each channel, not followed by gelu."""
     is_one_run = groups.packed("input") and groups.is_one_run("input") and not groups.is_double
-    are_scaled = groups.has("output") and groups.has_operands_of_channels
+    are_scaled = groups.has("output") and groups.operands.are_of_channels
     return is_one_run and are_scaled and not is_gelu(spec)
 
 
@@ -66,7 +66,7 @@ def have_warps_alone(groups: Groups, rows: int, device: DeviceProperties) -> boo
     """Whether a warp has a group of so many rows for itself."""
     are_floats = groups.source.dtype.itemsize == 4
     if rows in _MANY_ALONE and are_many(groups, rows, device):
-        return are_floats or groups.has_operands_of_runs
+        return are_floats or groups.operands.are_of_runs
     are_some = groups.count > device.multiprocessors and groups.count * rows // device.multiprocessors not in _NOT_ALONE
     return are_floats and rows in _ALONE and are_some
 
@@ -75,7 +75,7 @@ def loads_early(groups: Groups, rows: int, warps: int, usually: bool) -> bool:
     """Whether scale and bias of all rows of a warp, 4 at least, are loaded along with them, if others' are or not."""
     are_floats = groups.source.dtype.itemsize == 4
     if are_floats and warps == 1:
-        return not groups.has_operands_of_runs
+        return not groups.operands.are_of_runs
     return usually and (are_floats or rows < _LEAST_LATE)
 
 
@@ -83,7 +83,7 @@ def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int, dev
     """Of a multiprocessor; None where they are as those of others."""
     are_halves = groups.source.dtype.itemsize == 2
     if of_warp < ROWS_OF_ALONE:
-        are_late = are_halves and of_warp == 4 and rows >= _LEAST_LATE and not groups.has_operands_of_runs
+        are_late = are_halves and of_warp == 4 and rows >= _LEAST_LATE and not groups.operands.are_of_runs
         are_alone = warps > _MOST_WARPS_OF_80 and groups.count > device.multiprocessors
         are_long = groups.count * rows > _ROWS_OF_48 * device.multiprocessors
         return THREADS_OF_48 if are_late and (are_long or are_alone) else None

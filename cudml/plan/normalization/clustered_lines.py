@@ -110,7 +110,7 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
     shares = {
         **shares_of_several(groups, share.warps, share.rows),
         "CLUSTER": blocks,
-        "OPERANDS_EARLY": groups.has("output") and share.early and groups.has_narrow_operands,
+        "OPERANDS_EARLY": groups.has("output") and share.early and groups.operands.are_narrow,
         "RESIDENT": resident,
         "ENDS": ends_of(groups, blocks * of_block * LANES, 1),
         "SPLITS": are_faster_apart(groups, spec),
@@ -130,7 +130,7 @@ def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | N
 
 def _take_long(groups: Groups) -> bool:
     """Whether rows are slow to load, or scale and bias of them."""
-    are_split = groups.has_operands_of_runs or groups.has_operands_of_short_runs
+    are_split = groups.operands.are_of_runs or groups.operands.are_of_short_runs
     return groups.source.dtype.itemsize == 2 or not groups.packed("input") or are_split
 
 

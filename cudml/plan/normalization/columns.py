@@ -116,7 +116,7 @@ def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str
     packed = {f"{name.upper()}_PACKED": groups.packed_columns(name, chosen.vector) for name in ("input", "output")}
     own: dict[str, str | int | bool] = {}
     for name in ("scale", "bias"):
-        across = groups.differs_across(name)
+        across = groups.operands.differ_across(name)
         own[f"{name.upper()}_ACROSS"] = across
         own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
     is_part = groups.length < groups.chunk  # of a chunk
@@ -152,13 +152,13 @@ def _input_ahead(groups: Groups, most_bytes: int, device: DeviceProperties) -> S
 def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
     """Whether a thread that has whole columns loads scale and bias before their sums are there: those of columns."""
     is_whole = groups.has("output") and not groups.tile and chosen.rounds == 1
-    return is_whole and not groups.has_operands_down and not are_whole_halves(groups)
+    return is_whole and not groups.operands.differ_down and not are_whole_halves(groups)
 
 
 def _resident_threads(groups: Groups, chosen: Columns) -> int:
     if groups.tile or chosen.blocks > 1 or (groups.source.dtype.itemsize == 1 and groups.has("output")):
         return _RESIDENT_THREADS_OF_TILES
-    if groups.has_operands_down and not groups.rows_begin_at_multiples("input"):
+    if groups.operands.differ_down and not groups.rows_begin_at_multiples("input"):
         are_halves = groups.are_floats and groups.source.dtype.itemsize == 2
         return _RESIDENT_WITH_OPERANDS_OF_HALVES if are_halves else _RESIDENT_WITH_OPERANDS
     hold_more = groups.has("output") and not are_short_with_operands(groups, chosen)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,50 +18,18 @@ from cudml.plan.layout import (
     SECTOR_BYTES,
     VECTOR_BYTES,
     ArrayLayout,
-    Dims,
     broadcast,
-    collapse_together,
     index_type,
-    magic_of,
     outer_to_inner,
 )
 from cudml.plan.loads import EVICT_FIRST, EVICT_NORMALLY, eviction_of
+from cudml.plan.normalization.joint_axes import ARRAYS, JointAxes
+from cudml.plan.normalization.operands import Operand, Operands
 from cudml.plan.plan import Struct
 from cudml.plan.spec import Normalization
 
-Operand = ArrayLayout | np.dtype | None
-
-#: The arrays whose offsets are computed, in the kernels' order.
-ARRAYS = ("input", "output", "scale", "bias", "mean")
-
-#: What scale and bias are: kernels/normalization.cuh, HAS_SCALE.
-NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_PARTS, OF_RUNS = range(6)
-
 #: Mean and variance in one, as kernels hand them on: kernels/normalization.cuh, struct Moments.
 MOMENTS = np.dtype((np.void, 24))
-
-
-class JointAxes(NamedTuple):
-    """Some axes of all arrays, from the outermost to the innermost (kernels/normalization.cuh: struct Axes)."""
-
-    sizes: tuple[int, ...]
-    strides: dict[str, tuple[int, ...]]
-
-    @classmethod
-    def of(cls, layouts: dict[str, ArrayLayout], axes: Sequence[int]) -> JointAxes:
-        """The axes in the given order, without those of size 1; neighbours in one stride everywhere are merged."""
-        sizes, strides = collapse_together(list(layouts.values()), axes)
-        return cls(sizes, dict(zip(layouts, strides, strict=True)))
-
-    def numbers(self, narrow: bool) -> tuple[int, ...]:
-        """The struct's members; divisions by magic numbers are for 32-bit offsets."""
-        magic = [magic_of(size) if narrow and size > 1 else (0, 0) for size in self.sizes]
-        none = (0,) * len(self.sizes)
-        strides = sum((self.strides.get(name, none) for name in ARRAYS), ())
-        return self.sizes + tuple(number for number, _ in magic) + tuple(shift for _, shift in magic) + strides
-
-    def dims(self, name: str) -> Dims:
-        return Dims(self.sizes, self.strides[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +237,13 @@ class Groups:
         return EVICT_FIRST if is_row else EVICT_NORMALLY
 
     @property
+    def operands(self) -> Operands:
+        return Operands(self.arrays, self.kept, self.reduced, self.chunk, self.are_columns)
+
+    @property
     def are_scaled_halves(self) -> bool:
         """Whether elements are halves, and scale or bias arrays."""
-        arrays = (self.arrays.get(name) for name in ("scale", "bias"))
-        return self.source.dtype.itemsize == 2 and any(isinstance(array, ArrayLayout) for array in arrays)
+        return self.source.dtype.itemsize == 2 and bool(self.operands.stored)
 
     @property
     def are_floats(self) -> bool:
@@ -301,68 +271,6 @@ class Groups:
         arrays = (self.arrays.get(name) for name in ("input", "output"))
         return [array for array in arrays if isinstance(array, ArrayLayout)]
 
-    def differs_across(self, name: str) -> bool:
-        """Whether neighbouring groups have their own scale or bias."""
-        return isinstance(self.arrays.get(name), ArrayLayout) and self.kept.strides[name][-1] != 0
-
-    @property
-    def has_own_operands(self) -> bool:
-        """Whether scale or bias differs between neighbours along the innermost axis of a group."""
-        return any(strides[-1] != 0 for strides in self._strides_of_operands)
-
-    @property
-    def has_operands_down(self) -> bool:
-        """Whether scale or bias differs between elements of a group, along any axis."""
-        return any(map(any, self._strides_of_operands))
-
-    @property
-    def has_operands_of_channels(self) -> bool:
-        """Whether scale or bias differs inside of a group, but never between such neighbours."""
-        return self.has_operands_down and not self.has_own_operands
-
-    @property
-    def _strides_of_operands(self) -> list[tuple[int, ...]]:
-        """Inside a group, of those of scale and bias that are arrays."""
-        operands = [name for name in ("scale", "bias") if isinstance(self.arrays.get(name), ArrayLayout)]
-        return [self.reduced.strides[name] for name in operands]
-
-    @property
-    def operands_of_chunk(self) -> int:
-        """Numbers of scale, or of bias, that a chunk may have."""
-        numbers = {OF_ELEMENTS: self.chunk, OF_PARTS: self.chunk // self._part, OF_RUNS: 2}
-        return max(numbers.get(self._kind_of(name), 1) for name in ("scale", "bias"))
-
-    @property
-    def has_operands_of_runs(self) -> bool:
-        """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
-        return any(self._kind_of(name) == OF_RUNS for name in ("scale", "bias"))
-
-    @property
-    def has_operands_of_short_runs(self) -> bool:
-        """Whether a chunk may have more of them, each loaded by itself, as runs are shorter and of odd length."""
-        names = (name for name in ("scale", "bias") if self._kind_of(name) == OF_ELEMENTS)
-        return not self.are_columns and any(self.reduced.strides[name][-1] == 0 for name in names)
-
-    @property
-    def has_narrow_operands(self) -> bool:
-        """Whether scale and bias take no more registers than the input does."""
-        operands = (self.arrays.get(name) for name in ("scale", "bias"))
-        size = self.source.dtype.itemsize
-        return all(array.dtype.itemsize <= size for array in operands if isinstance(array, ArrayLayout))
-
-    def repeats(self, name: str, count: int = 1) -> bool:
-        """Whether scale or bias is the same for groups that are `count` apart."""
-        if not isinstance(self.arrays.get(name), ArrayLayout):
-            return True
-        strides = self.kept.strides[name]
-        first = next((axis for axis, stride in enumerate(strides) if stride), len(strides))
-        return count % math.prod(self.kept.sizes[first:]) == 0
-
-    @property
-    def has_operands_of_their_own(self) -> bool:
-        """Whether neighbours in a group have their own scale or bias, and not the same as those in other groups."""
-        return self.has_own_operands and not (self.repeats("scale") and self.repeats("bias"))
-
     def constants(self, spec: Normalization) -> dict[str, str | int | bool]:
         """Those of kernels/normalization.cuh, but for HAS_OUTPUT and EVICTION: only some kernels read these."""
         source, output, moment = self.source, self.arrays.get("output"), self.arrays.get("mean")
@@ -376,39 +284,10 @@ class Groups:
             "INDEX": c_name(self.index),
             "KEPT_RANK": len(self.kept.sizes),
             "REDUCED_RANK": len(self.reduced.sizes),
-            "OPERAND_PART": self._part if OF_PARTS in (self._kind_of("scale"), self._kind_of("bias")) else 1,
             "OUTPUT": c_name(output.dtype) if isinstance(output, ArrayLayout) else "float",
             "OUTPUT_ALIGNED": output.element_aligned if isinstance(output, ArrayLayout) else 1,
-            **self._operand_constants("scale"),
-            **self._operand_constants("bias"),
+            **self.operands.constants,
         }
-
-    def _operand_constants(self, name: str) -> dict[str, str | int | bool]:
-        operand, upper = self.arrays.get(name), name.upper()
-        return {
-            upper: c_name(operand.dtype) if isinstance(operand, ArrayLayout) else "float",
-            f"HAS_{upper}": self._kind_of(name),
-            f"{upper}_ALIGNED": operand.element_aligned if isinstance(operand, ArrayLayout) else 1,
-        }
-
-    def _kind_of(self, name: str) -> int:
-        """kernels/normalization.cuh: HAS_SCALE."""
-        operand = self.arrays.get(name)
-        if not isinstance(operand, ArrayLayout):
-            return NONE if operand is None else OF_ALL
-        strides, run = self.reduced.strides[name], self.reduced.sizes[-1]
-        if not any(strides):
-            return OF_GROUP
-        if self.are_columns or strides[-1] != 0:
-            return OF_ELEMENTS
-        if run > self.chunk and run % self.chunk:
-            return OF_RUNS
-        return OF_PARTS if self._part > 1 else OF_ELEMENTS
-
-    @property
-    def _part(self) -> int:
-        """Elements of which chunks and runs have a multiple."""
-        return math.gcd(self.chunk, self.reduced.sizes[-1])
 
 
 def _moment_type(dtype: np.dtype) -> str:

@@ -72,7 +72,7 @@ def are_many(groups: Groups, rows: int, device: DeviceProperties) -> bool:
         return are_very_many(groups, rows, device)
     if rows == 6:
         return are_very_many(groups, rows, device)
-    is_short = rows == 4 and not groups.has_own_operands
+    is_short = rows == 4 and not groups.operands.are_own
     return groups.count * rows > (_MANY_FOUR_ROWS if is_short else _MANY_ROWS_OF_HALVES) * device.multiprocessors
 
 

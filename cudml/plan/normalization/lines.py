@@ -158,7 +158,7 @@ def plan_shared_lines(groups: Groups, spec: Normalization, device: DevicePropert
     of_warp = _rows_of_warp(groups, spec, rows, most_warps, device)
     warps = math.ceil(rows / of_warp)
     at_once = groups.count * warps * LANES <= THREADS_OF_80 * device.multiprocessors
-    has_registers = not groups.has_operands_down or of_warp <= 2 or (of_warp <= 4 and at_once)
+    has_registers = not groups.operands.differ_down or of_warp <= 2 or (of_warp <= 4 and at_once)
     if are_of_channels(groups, spec) and of_warp > 2:
         has_registers = loads_early(groups, rows, warps, has_registers)
     shares = shares_of_own_warp(groups, rows) if warps == 1 else shares_of_warps(groups, spec, warps, of_warp)
@@ -211,7 +211,7 @@ def _holds_most(groups: Groups, rows: int) -> bool:
         return False
     if is_shifted(groups):
         return rows > _ROWS_OF_LARGE_SHIFTED
-    return rows > _ROWS_OF_LARGE and not groups.has_own_operands and groups.length % groups.chunk == 0
+    return rows > _ROWS_OF_LARGE and not groups.operands.are_own and groups.length % groups.chunk == 0
 
 
 def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DeviceProperties) -> tuple[tuple[int, int], ...]:
@@ -219,7 +219,7 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
-    if groups.source.dtype.itemsize == 2 and groups.has_operands_of_short_runs:
+    if groups.source.dtype.itemsize == 2 and groups.operands.are_of_short_runs:
         return _LINE_ROWS_OF_SHORT_RUNS
     if _are_few_channels(groups, rows, device):
         return _LINE_ROWS_OF_FEW_PARTS if _are_parts(groups) else _LINE_ROWS_OF_FEW_CHANNELS
@@ -230,7 +230,7 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     if _is_of_halves(groups) and groups.packed("input"):
         return _LINE_ROWS_OF_HALVES if are_many(groups, rows, device) else _LINE_ROWS_OF_FEW_HALVES
     if _is_of_halves(groups) and not is_gelu(spec):
-        return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.has_own_operands else _LINE_ROWS_OF_SHIFTED_HALVES
+        return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.operands.are_own else _LINE_ROWS_OF_SHIFTED_HALVES
     if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or is_gelu(spec):
         return _LINE_ROWS_OF_GELU
     if in_runs:
@@ -246,14 +246,14 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
 
 def _are_parts(groups: Groups) -> bool:
     """Whether a chunk has scales of more than two channels."""
-    return groups.has_operands_of_channels and groups.operands_of_chunk > 2
+    return groups.operands.are_of_channels and groups.operands.of_chunk > 2
 
 
 def _are_few_channels(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether these are few groups of halves with a scale of each channel, so that warps had better have few rows."""
     most = _MOST_OF_LONG_CHANNELS if rows > _ROWS_OF_MORE_CHANNELS else _MOST_FEW_CHANNELS
     are_few = groups.count <= most * device.multiprocessors
-    return are_few and groups.source.dtype.itemsize == 2 and groups.has_operands_of_channels
+    return are_few and groups.source.dtype.itemsize == 2 and groups.operands.are_of_channels
 
 
 def _is_of_halves(groups: Groups) -> bool:
@@ -299,10 +299,10 @@ def _threads(
     if _is_of_halves(groups) and of_warp <= 4 and rows > _LEAST_ROWS_OF_48 and not at_once:
         if of_warp < _ROWS_OF_56 or not is_shifted(groups):
             return THREADS_OF_48
-        return THREADS_OF_64 if groups.has_own_operands else THREADS_OF_56
+        return THREADS_OF_64 if groups.operands.are_own else THREADS_OF_56
     if _is_of_halves(groups) and groups.packed("input") and _are_some_large(groups, rows, of_warp, device):
         return THREADS_OF_96
-    most = _ROWS_OF_LARGE_SCALED if groups.has_own_operands and groups.packed("input") else _ROWS_OF_LARGE
+    most = _ROWS_OF_LARGE_SCALED if groups.operands.are_own and groups.packed("input") else _ROWS_OF_LARGE
     are_large = of_warp == 8 and (rows <= most or _are_large_in_runs(groups, rows, device))
     is_large = (of_warp == 4 and at_once) or are_large
     return THREADS_OF_80 if is_large or _asks_for_80(groups, of_warp) else THREADS_OF_64
@@ -316,7 +316,7 @@ def _are_some_large(groups: Groups, rows: int, of_warp: int, device: DevicePrope
 
 def _threads_of_4_rows(groups: Groups, spec: Normalization, rows: int) -> int | None:
     """The same of aligned groups in rows of which each warp has 4; None where others are no faster."""
-    if _is_of_halves(groups) and groups.has_own_operands and rows <= _MOST_ROWS_AS_CHOSEN and not is_gelu(spec):
+    if _is_of_halves(groups) and groups.operands.are_own and rows <= _MOST_ROWS_AS_CHOSEN and not is_gelu(spec):
         return AS_COMPILERS_CHOOSE
     are_floats = groups.source.dtype.name == "float32" and len(groups.reduced.sizes) == 1
     return THREADS_OF_48 if are_floats and spec.activation and spec.activation.name in _WITH_48 else None
@@ -340,8 +340,8 @@ def _asks_for_80(groups: Groups, of_warp: int) -> bool:
         return False
     step = groups.step_of_runs("input")
     if groups.source.dtype.itemsize == 2:
-        return groups.has_own_operands and of_warp == 4 and step == 2
-    return of_warp == 8 or (groups.has_own_operands and of_warp == 4 and step == 8)
+        return groups.operands.are_own and of_warp == 4 and step == 2
+    return of_warp == 8 or (groups.operands.are_own and of_warp == 4 and step == 8)
 
 
 def are_faster_apart(groups: Groups, spec: Normalization) -> bool:

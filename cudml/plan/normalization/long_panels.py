@@ -76,7 +76,7 @@ def plan_long_panels(groups: Groups, spec: Normalization, device: DeviceProperti
 
 def _are_in_bands(groups: Groups) -> bool:
     """Whether panels consist of bands, whose columns have the same scale and bias."""
-    are_across = groups.differs_across("scale") or groups.differs_across("bias")
+    are_across = groups.operands.differ_across("scale") or groups.operands.differ_across("bias")
     return groups.kept.sizes[-1] in _COLUMNS_TOGETHER and groups.length % groups.chunk == 0 and not are_across
 
 

@@ -92,4 +92,4 @@ def _clusters(groups: Groups, vector: int, across: int) -> Iterator[Columns]:
 def _are_able(groups: Groups) -> bool:
     """Whether these are floats or halves that are normalized, with one scale and bias for each column."""
     are_floats = groups.are_floats and groups.source.dtype.itemsize in _SIZES
-    return are_floats and groups.has("output") and not groups.has_operands_down
+    return are_floats and groups.has("output") and not groups.operands.differ_down

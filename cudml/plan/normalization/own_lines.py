@@ -169,7 +169,7 @@ def _rows_in(table: dict[str, _Rows], groups: Groups) -> range:
     rows = table.get("float16" if name in _HALVES else name, _Rows())
     if not groups.has("output"):
         return rows.summed
-    return rows.scaled if groups.has_own_operands else rows.plain
+    return rows.scaled if groups.operands.are_own else rows.plain
 
 
 def _may_be_bundles(groups: Groups) -> bool:
@@ -190,9 +190,9 @@ def _are_enough(groups: Groups, spec: Normalization, rows: int, device: DevicePr
         return are_many(groups, rows, device)
     has_output, of_each = groups.has("output"), groups.count / device.multiprocessors
     if has_output and groups.source.dtype.name == "float32" and is_shifted(groups):
-        are_long = groups.has_own_operands and rows > _MOST_ROWS_OF_FLOATS
+        are_long = groups.operands.are_own and rows > _MOST_ROWS_OF_FLOATS
         return not (are_long and int(of_each) in _GROUPS_OF_A_SECOND_WAVE)
-    are_scaled_halves = groups.has_own_operands and groups.source.dtype.itemsize == 2
+    are_scaled_halves = groups.operands.are_own and groups.source.dtype.itemsize == 2
     of_few = _LEAST_SCALED_HALVES if are_scaled_halves else _LEAST_GROUPS
     least = of_few if has_output and rows <= _MOST_ROWS_OF_FEW else _LEAST_OF_LONG_GROUPS
     if is_gelu(spec) and rows > _MOST_ROWS_OF_FEW:
@@ -202,11 +202,11 @@ def _are_enough(groups: Groups, spec: Normalization, rows: int, device: DevicePr
 
 def _are_loaded_early(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether scale and bias of all rows are, along with these."""
-    if not groups.has_own_operands:
+    if not groups.operands.are_own:
         return groups.has("output")
     if _are_some_shifted(groups, rows, device):
-        return groups.has_narrow_operands
-    are_narrow = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
+        return groups.operands.are_narrow
+    are_narrow = groups.source.dtype.itemsize > 2 and groups.operands.are_narrow
     are_many_short = rows <= _MOST_ROWS_LATE and groups.count > _MOST_GROUPS_EARLY * device.multiprocessors
     return are_narrow and not are_many_short
 
@@ -214,14 +214,14 @@ def _are_loaded_early(groups: Groups, rows: int, device: DeviceProperties) -> bo
 def _are_some_scaled_halves(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether these are few rows of aligned halves with their own scale that are not so many: (4096, 1024) take an H200
     7.0 us with 96 registers and 7.3 with 64, but (65536, 1024) 69.5 and 65.7."""
-    are_scaled = groups.source.dtype.itemsize == 2 and groups.has_own_operands and groups.packed("input")
+    are_scaled = groups.source.dtype.itemsize == 2 and groups.operands.are_own and groups.packed("input")
     return are_scaled and rows <= _MOST_ROWS_OF_SOME and not are_very_many(groups, rows, device)
 
 
 def _are_some_shifted(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether these are few rows that begin anywhere, with their own scale, in groups that are not many."""
     are_some = groups.count <= _MOST_OF_SOME * device.multiprocessors
-    is_slow = groups.has_own_operands and is_shifted(groups) and groups.has("output")
+    is_slow = groups.operands.are_own and is_shifted(groups) and groups.has("output")
     return are_some and is_slow and rows <= _MOST_SHIFTED_ROWS_OF_SOME.get(groups.source.dtype.itemsize, 0)
 
 
@@ -229,5 +229,5 @@ def _threads(groups: Groups) -> tuple[tuple[int, int], ...]:
     """Of a multiprocessor, by the rows of a warp."""
     size = groups.source.dtype.itemsize
     if size == 2:
-        return _THREADS_OF_SCALED_HALVES if groups.has_own_operands else _THREADS_OF_HALVES
+        return _THREADS_OF_SCALED_HALVES if groups.operands.are_own else _THREADS_OF_HALVES
     return _THREADS_OF_FLOATS if size == 4 else _THREADS_OF_DOUBLES

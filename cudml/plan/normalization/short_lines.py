@@ -81,12 +81,12 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     chunks, rows, few = chunks_of(groups), rows_of(groups), _rows_of_multiprocessor(groups, device) <= _FEW_ROWS
     if rows > (_SHORT_ROWS_OF_HALVES if few or groups.source.dtype.itemsize == 2 else _SHORT_ROWS):
         return None
-    if groups.has_operands_of_channels and rows > _most_rows_of_channels(groups):
+    if groups.operands.are_of_channels and rows > _most_rows_of_channels(groups):
         return None
     if _are_few_long(groups, rows, device):
         return None
     lanes, group_rows = min(LANES, power_of_two(chunks)), power_of_two(rows)
-    repeat = _repeat(groups, lanes)
+    repeat = groups.operands.repeat(LANES // lanes)  # in all rows, which have a group for each so many lanes
     most = max(group_rows, _most_rows_of_warp(groups, repeat, device))
     held = min(most, lanes) if groups.packed("input") else most
     groups_of_warp = held // group_rows * (LANES // lanes)
@@ -113,22 +113,17 @@ def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperti
 
 def _most_rows_of_channels(groups: Groups) -> int:
     """Of a group, where scale or bias has a number for some neighbours each."""
-    if groups.operands_of_chunk > 2:
+    if groups.operands.of_chunk > 2:
         return 1
-    are_parts = groups.operands_of_chunk == 2 and not groups.has_operands_of_runs
+    are_parts = groups.operands.of_chunk == 2 and not groups.operands.are_of_runs
     return _ROWS_OF_THEIR_OWN if are_parts else _SHORT_ROWS
 
 
 def _are_few_long(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether groups of several rows are so few that a warp for each of these is faster."""
-    are_slow = groups.has_own_operands and groups.begins_anywhere
+    are_slow = groups.operands.are_own and groups.begins_anywhere
     are_few = groups.count <= (_MOST_SCALED_APART if are_slow else _MOST_GROUPS_APART) * device.multiprocessors
     return rows > 1 and are_few and groups.has("output") and groups.source.dtype.itemsize == 2
-
-
-def _repeat(groups: Groups, lanes: int) -> bool:
-    """Whether scale and bias are the same for all rows, which have a group for each so many lanes."""
-    return all(groups.repeats(name, LANES // lanes) for name in ("scale", "bias"))
 
 
 def _take_few_registers(groups: Groups) -> bool:
@@ -145,9 +140,9 @@ def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
 def _most_rows_of_warp(groups: Groups, repeat: bool, device: DeviceProperties) -> int:
     """That it holds, unless a group has more; `repeat`: scale and bias are the same for all rows."""
     rows = _rows_of_many(groups, device)
-    if groups.has_operands_of_short_runs:
+    if groups.operands.are_of_short_runs:
         return min(rows, _REPEATED_ROWS_OF_SHORT_RUNS if repeat else _ROWS_OF_SHORT_RUNS)
-    take_registers = groups.operands_of_chunk > 1 and groups.source.dtype.itemsize < 8 and not repeat
+    take_registers = groups.operands.of_chunk > 1 and groups.source.dtype.itemsize < 8 and not repeat
     return min(rows, _ROWS_OF_THEIR_OWN) if take_registers else rows
 
 

@@ -25,13 +25,13 @@ _LEAST_OF_SHIFTED_HALVES, _LEAST_OF_HALVES, _LEAST_OF_FLOATS = (3 << 10, 60), (1
 
 def have_channels(groups: Groups) -> bool:
     """Whether halves or floats are normalized with a number of scale or bias for some neighbours each."""
-    are_scaled = groups.has("output") and groups.has_operands_of_channels
+    are_scaled = groups.has("output") and groups.operands.are_of_channels
     return are_scaled and groups.source.dtype.itemsize in _MOST_BYTES
 
 
 def are_fast_parts(groups: Groups, part: float, nbytes: int) -> bool:
     """Whether aligned groups of so many bytes, which fill that part, are faster so."""
-    most_bytes = _MOST_BYTES if groups.operands_of_chunk > 1 else _MOST_BYTES_OF_CHUNKS
+    most_bytes = _MOST_BYTES if groups.operands.of_chunk > 1 else _MOST_BYTES_OF_CHUNKS
     return part <= _MOST_PART and nbytes <= most_bytes[groups.source.dtype.itemsize]
 
 

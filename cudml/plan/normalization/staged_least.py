@@ -87,7 +87,7 @@ def _least_of_special(groups: Groups) -> tuple[int, int] | None:
     size, are_short = groups.source.dtype.itemsize, bytes_of_group(groups) <= _SHORT_BYTES
     if _have_their_own(groups):
         return _OF_THEIR_OWN[size] if are_short else None
-    if groups.are_packed or not (groups.has("output") and groups.has_own_operands):
+    if groups.are_packed or not (groups.has("output") and groups.operands.are_own):
         return None
     if size == 2:
         most_part = _MOST_PART_OF_STEPS if groups.step_of_runs("input") == 8 else _MOST_PART_OF_HALVES
@@ -97,7 +97,7 @@ def _least_of_special(groups: Groups) -> tuple[int, int] | None:
 
 def _have_their_own(groups: Groups) -> bool:
     """Whether floats or halves are normalized with arrays that differ between groups and between neighbours."""
-    return groups.has("output") and groups.has_operands_of_their_own and groups.source.dtype.itemsize in _OF_THEIR_OWN
+    return groups.has("output") and groups.operands.are_their_own and groups.source.dtype.itemsize in _OF_THEIR_OWN
 
 
 def _part_of_rows(groups: Groups) -> float:
@@ -107,7 +107,7 @@ def _part_of_rows(groups: Groups) -> float:
 
 
 def _least_of_others(groups: Groups) -> float:
-    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, bytes_of_group(groups)
+    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.operands.differ_down, bytes_of_group(groups)
     least = _LEAST_BYTES if (is_half and not groups.are_packed) or not groups.has("output") else _LEAST_OF_OTHERS
     scaled_groups = _LEAST_SCALED_HALVES if is_half else _LEAST_SCALED_GROUPS
     return max(

@@ -96,7 +96,7 @@ class _Cut(NamedTuple):
         if may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < fewest:
             return cls(_SPAN_OF_FEWEST, math.ceil(chunks / _SPAN_OF_FEWEST), _lines_of(_BLOCK_BYTES_OF_FEWEST, nbytes))
         are_few = groups.bytes_of_multiprocessor(device) < _FEW_BYTES
-        is_scaled = groups.has_operands_down
+        is_scaled = groups.operands.differ_down
         most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
         is_long = nbytes > _LEAST_BYTES_OF_LONGEST and not is_scaled
         is_longest = not are_few and (_SPAN < chunks <= most_of_one or is_long)
@@ -190,18 +190,18 @@ def _are_end_to_end(groups: Groups, name: str) -> bool:
 
 def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     """Whether groups are of a size, and so many, that others are slower."""
-    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.has_operands_down, bytes_of_group(groups)
+    is_half, is_scaled, nbytes = groups.source.dtype.itemsize == 2, groups.operands.differ_down, bytes_of_group(groups)
     of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
     if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
         return False
-    if is_half and nbytes > _WIDE_BYTES and groups.has_operands_of_runs:
+    if is_half and nbytes > _WIDE_BYTES and groups.operands.are_of_runs:
         return False  # (69615, 2, 482) float16s with a scale of each channel take 97 us so, and 81 otherwise
     if chunks_of(groups) < least_chunks(groups):
         return False
     of_multiprocessor = groups.bytes_of_multiprocessor(device)
     if groups.are_packed and not _are_slow_parts(groups, of_multiprocessor):
         return False
-    are_slow_channels = have_channels(groups) and (is_half or groups.has_operands_of_short_runs)
+    are_slow_channels = have_channels(groups) and (is_half or groups.operands.are_of_short_runs)
     least_of_meeting = _LEAST_OF_MEETING_CHANNELS if are_slow_channels else _LEAST_OF_MEETING
     are_many = of_multiprocessor >= least_of_meeting and groups.source.dtype.itemsize <= 4
     most_meeting = _MOST_MEETING_OF_MANY if are_many else _MOST_MEETING
@@ -217,7 +217,7 @@ def _are_slow_parts(groups: Groups, of_multiprocessor: float) -> bool:
         return False  # (302952, 160) float16s to floats: 101 us, and 74 otherwise
     if have_channels(groups):
         return are_fast_parts(groups, part, nbytes)
-    if groups.has_operands_down:
+    if groups.operands.differ_down:
         are_slow = nbytes <= _MOST_OF_SCALED_FLOATS and of_multiprocessor >= _LEAST_OF_SCALED_FLOATS
         is_other = groups.source.dtype.itemsize == 4 and not are_slow
         return part <= (_MOST_PART_OF_FLOATS if is_other else _MOST_PART_OF_SCALED) and nbytes <= _MOST_OF_SCALED

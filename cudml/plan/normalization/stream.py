@@ -152,9 +152,9 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "GAPS": gaps,
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": ends,
-        "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.has_own_operands,
+        "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.operands.are_own,
         **_kept(groups, ring, ends == 0, device),
-        "OPERANDS_AGAIN": groups.has_own_operands and ring.piece > 1,
+        "OPERANDS_AGAIN": groups.operands.are_own and ring.piece > 1,
         "FOLDED": folded,
         "FOLDS": math.ceil(pieces / folded),
     }
@@ -183,7 +183,7 @@ def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
     stream."""
     size, in_runs = groups.source.dtype.itemsize, len(groups.reduced.sizes) > 1
     is_unpacked = not groups.packed("input")
-    is_slow = groups.has_own_operands or (in_runs and not in_long_runs(groups, "input"))
+    is_slow = groups.operands.are_own or (in_runs and not in_long_runs(groups, "input"))
     if (groups.is_double and size < 8) or (is_unpacked and is_slow):
         return False
     return (groups.source.size + 2 * groups.length) * size <= _PART_OF_CACHE[size] * device.cache_bytes
@@ -195,7 +195,7 @@ def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> 
     not shared."""
     keeps = not ring.publishers
     shares = keeps and device.compute_capability == _SHARES_REGISTERS
-    has_room = groups.source.dtype.itemsize > 2 and groups.has_narrow_operands
+    has_room = groups.source.dtype.itemsize > 2 and groups.operands.are_narrow
     kept = _MORE_OPERANDS_KEPT if shares and has_room else _OPERANDS_KEPT
     normalizers, others = (_REGISTERS_OF_WHOLE if whole else _REGISTERS_OF_PARTS) if shares else (0, 0)
     return {
@@ -219,7 +219,7 @@ def _beside_bytes(groups: Groups) -> int:
 
 def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: DeviceProperties) -> Ring | None:
     """With `room` for so many stages."""
-    own, size = groups.has_own_operands, groups.source.dtype.itemsize
+    own, size = groups.operands.are_own, groups.source.dtype.itemsize
     most = min(_MOST_STAGES, room)
     piece = piece_of(cut, 1, most, 1 if own else _BEST_PIECE, device, _MOST_FOLDED)
     if piece is None:
@@ -249,7 +249,7 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
 
 def _stages(groups: Groups, cut: Cut, piece: int, most: int, bulk: bool, device: DeviceProperties) -> int:
     """At the most so many, for pieces of so many units."""
-    if groups.has_own_operands and piece == 1:
+    if groups.operands.are_own and piece == 1:
         most = min(most, _STAGES_OF_UNITS)
     in_runs = len(groups.reduced.sizes) > 1
     are_singles = not bulk and in_runs and groups.source.dtype.itemsize == 4 and not groups.packed("input")
@@ -268,8 +268,8 @@ def _folders(cut: Cut, piece: int, device: DeviceProperties) -> int:
 
 def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties) -> bool:
     """Whether scale and bias of some units stay in registers: each block has the same large piece of all groups."""
-    same = groups.repeats("scale") and groups.repeats("bias") and math.ceil(cut.units / piece) <= device.multiprocessors
-    return groups.has_own_operands and same and piece >= _LEAST_PIECE_KEPT
+    same = groups.operands.repeat() and math.ceil(cut.units / piece) <= device.multiprocessors
+    return groups.operands.are_own and same and piece >= _LEAST_PIECE_KEPT
 
 
 def _has_long_runs(groups: Groups, elements: int) -> bool:

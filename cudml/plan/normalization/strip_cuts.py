@@ -199,12 +199,12 @@ def _are_small_units_faster(groups: Groups, access: Access, small: Strips) -> bo
 
 def adders_take_turns(groups: Groups, access: Access) -> bool:
     """Whether sets of adders had better take turns with pieces than share every unit."""
-    return access.copy_bytes < VECTOR_BYTES or groups.has_own_operands
+    return access.copy_bytes < VECTOR_BYTES or groups.operands.are_own
 
 
 def share_operands(groups: Groups) -> bool:
     """Whether the columns of a row have the same scale and bias."""
-    return not (groups.differs_across("scale") or groups.differs_across("bias"))
+    return not (groups.operands.differ_across("scale") or groups.operands.differ_across("bias"))
 
 
 def _wide_strips(groups: Groups, access: Access, columns: int, device: DeviceProperties) -> Strips | None:

@@ -8,7 +8,8 @@ import math
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
-from cudml.plan.normalization.groups import OF_ELEMENTS, OF_PARTS, OF_RUNS, Groups
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.operands import OF_ELEMENTS, OF_PARTS, OF_RUNS
 from cudml.plan.normalization.ring import Ring, plan_ring
 from cudml.plan.normalization.strip_cuts import (
     ADDERS,
@@ -163,8 +164,8 @@ def _moves(groups: Groups, access: Access, vector: int) -> dict[str, int]:
         "INPUT_TURNED": access.input_turned,
         "OUTPUT_TURNED": access.output_turned,
         "OUTPUT_PACKED": groups.packed("output") if access.output_turned else groups.packed_columns("output", vector),
-        "SCALE_ACROSS": groups.differs_across("scale"),
-        "BIAS_ACROSS": groups.differs_across("bias"),
+        "SCALE_ACROSS": groups.operands.differ_across("scale"),
+        "BIAS_ACROSS": groups.operands.differ_across("bias"),
     }
 
 
@@ -250,7 +251,7 @@ def _adder_sets(groups: Groups, access: Access, strips: Strips, adders: int) -> 
 def _held(groups: Groups, access: Access, strips: Strips, device: DeviceProperties) -> int:
     """Units that normalizers hold: several, where registers are enough for that."""
     usual = access.copy_bytes == VECTOR_BYTES and not access.output_turned
-    if not usual or groups.source.dtype.itemsize < 4 or groups.has_own_operands:
+    if not usual or groups.source.dtype.itemsize < 4 or groups.operands.are_own:
         return _HELD
     if 2 * strips.piece > strips.stages:
         holds_less = strips.piece > _HELD_OF_LARGE  # than all of a piece, whose last unit shows that it is known

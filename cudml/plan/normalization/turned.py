@@ -14,7 +14,8 @@ import numpy as np
 from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import c_name
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, broadcast, index_type, outer_to_inner
-from cudml.plan.normalization.groups import ARRAYS, MOMENTS, Groups, JointAxes
+from cudml.plan.normalization.groups import MOMENTS, Groups
+from cudml.plan.normalization.joint_axes import ARRAYS, JointAxes
 from cudml.plan.normalization.steps import operand_arguments, parameters
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization

@@ -177,7 +177,7 @@ def are_short_with_operands(groups: Groups, spans: Columns) -> bool:
     """Whether whole columns of halves, some to a thread, take fewer steps of it and fewer registers."""
     most = _SHORT_WITH_OPERANDS if len(groups.reduced.sizes) == 1 else _SHORT_IN_RUNS_WITH_OPERANDS
     are_some_halves = groups.source.dtype.itemsize == 2 and spans.vector > 1 and not are_whole_halves(groups)
-    is_slow = groups.has_operands_down and groups.rows_begin_at_multiples("input")
+    is_slow = groups.operands.differ_down and groups.rows_begin_at_multiples("input")
     return are_some_halves and is_slow and groups.length <= most
 
 
@@ -213,7 +213,7 @@ def _strips_of(groups: Groups, spans: Columns, device: DeviceProperties) -> _Who
 def _wide_strips_of(groups: Groups, spans: Columns) -> _WholeStrips:
     of_halves = _WIDE_STRIPS_OF_SINGLE_HALVES if spans.vector == 1 else _WIDE_STRIPS_OF_HALVES
     strips = of_halves if groups.source.dtype.itemsize == 2 else _WIDE_STRIPS
-    if groups.has_operands_down:
+    if groups.operands.differ_down:
         return _WholeStrips(strips.most_bytes, _LEAST_WITH_OPERANDS, _THREADS_WITH_OPERANDS, _THREADS_WITH_OPERANDS)
     return strips
 
