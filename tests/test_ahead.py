@@ -83,10 +83,10 @@ def planned(spec, source, device=H200):
         (Scan("sum", np.dtype(np.uint8), 1), "uint8", (1000, 3), (1 << 25, 3)),
         (Scan("sum", F32, 1), "float32", (1000, 20, 5), (1 << 16, 20, 5)),  # panels
         (Scan("sum", F32, 1), "float32", (1000, 200, 5), (1 << 13, 200, 5)),
-        (Normalization((1,)), "float32", (1024, 64), (1 << 19, 64)),  # lines
-        (Normalization((1,)), "float32", (1024, 2048), (1 << 14, 2048)),
+        (Normalization((1,)), "float32", (1 << 18, 64), (300_000, 64)),  # lines
+        (Normalization((1,)), "float32", (3072, 2048), (3080, 2048)),
         (Normalization((1,)), "float32", (1024, 651), (1 << 15, 651)),
-        (Normalization((1,)), "float32", (100_000, 33), (1 << 20, 33)),  # staged lines
+        (Normalization((1,)), "float32", (190_000, 33), (200_000, 33)),  # staged lines
         (Normalization((1,)), "float16", (16, 200_000), (16, 600_000)),
         (Normalization((0,)), "float32", (64, 16384), (64, 65536)),  # columns
         (Normalization((0,)), "float32", (16384, 64), (65536, 64)),

@@ -147,6 +147,9 @@ def test_groups_along_several_axes_are_staged_with_the_scale_of_each():
         ((2048, 32, 64, 2), "float32", "normalize_short_lines", "2"),
         ((27_382, 4, 144, 2), "float32", "normalize_lines", "3"),  # several rows of parts of chunks
         ((1531, 4, 56, 6), "float32", "normalize_short_lines", "4"),
+        ((16_192, 2, 6, 3), "float32", "normalize_short_lines", "2"),  # of odd length, the same in each row
+        ((300, 32, 12, 3), "float32", "normalize_short_lines", "1"),  # and not the same
+        ((3411, 16, 11, 25), "float32", STAGED, None),  # more than 900 bytes
         ((1449, 16, 50, 8), "float16", "normalize_short_lines", "4"),  # whole chunks
         ((14_100, 4, 10, 16), "float16", STAGED, None),
     ],

@@ -14,14 +14,7 @@ import numpy as np
 
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.dtypes import c_name
-from cudml.plan.layout import (
-    SECTOR_BYTES,
-    VECTOR_BYTES,
-    ArrayLayout,
-    broadcast,
-    index_type,
-    outer_to_inner,
-)
+from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, ArrayLayout, broadcast, index_type, outer_to_inner
 from cudml.plan.loads import EVICT_FIRST, EVICT_NORMALLY, eviction_of
 from cudml.plan.normalization.joint_axes import ARRAYS, JointAxes
 from cudml.plan.normalization.operands import Operand, Operands
