@@ -30,8 +30,7 @@ def bytes_ahead(layout: ArrayLayout, most_bytes: int, device: DeviceProperties) 
     are more than `most_bytes`, no run from a multiple of 16 bytes on, or if launches do not begin early.
 
     Kernels of few blocks, which ask for all of it at once, lose by it from some 10 MB on. Of many blocks only the first
-    ask early: those whose warps have groups of their own gain at every size that was measured, up to 64 MB, others up
-    to some 24.
+    ask early: those of short lines gain at every size that was measured, up to 64 MB, others up to some 24.
     """
     nbytes = layout.size * layout.dtype.itemsize
     able = device.begins_early and nbytes <= most_bytes and layout.alignment == VECTOR_BYTES and layout.is_one_run

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from cudml.plan.device import LANES, RESERVED_BYTES, DeviceProperties
 from cudml.plan.layout import SECTOR_BYTES, VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import Groups
-from cudml.plan.normalization.operands import NONE, OF_ALL, OF_GROUP
+from cudml.plan.normalization.operands import OF_GROUP
 from cudml.plan.normalization.steps import SUMS_BYTES
-from cudml.plan.spec import Normalization
 
 #: Neighbouring columns of a block. Of halves an H200 needed 17.5 us for (64, 7, 7, 2048), and in clusters 14.6.
 _COLUMNS_BYTES = 64
@@ -141,11 +140,10 @@ def are_uneven_runs(groups: Groups) -> bool:
     return len(groups.reduced.sizes) > 1 and nbytes < most and nbytes != power_of_two(nbytes)
 
 
-def repeat_in_pieces(groups: Groups, spec: Normalization) -> bool:
+def repeat_in_pieces(groups: Groups) -> bool:
     """Whether scale and bias are the same in all pieces."""
-    constants, in_runs = groups.constants(spec), not groups.are_columns and len(groups.reduced.sizes) > 1
+    in_runs = not groups.are_columns and len(groups.reduced.sizes) > 1
     return all(
-        constants[f"HAS_{name.upper()}"] in (NONE, OF_ALL, OF_GROUP)
-        or (in_runs and not any(groups.reduced.strides[name][:-1]))
-        for name in ("scale", "bias")
+        groups.operands.kind_of(name) == OF_GROUP or (in_runs and not any(groups.reduced.strides[name][:-1]))
+        for name in groups.operands.stored
     )

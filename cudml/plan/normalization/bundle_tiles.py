@@ -74,7 +74,7 @@ def _plan(bundle: Bundle, groups: Groups, spec: Normalization, device: DevicePro
     """The sums of all tiles, and every piece again; None where vectors do not move these."""
     names = [name for name in ("input", "output") if groups.has(name)]
     moves = all(bundle.moves(groups, name) for name in names) and bundle.vectors(groups) <= _THREADS
-    if not (device.hardware_gates and moves and repeat_in_pieces(groups, spec)):
+    if not (device.hardware_gates and moves and repeat_in_pieces(groups)):
         return None
     sums = _sum_step(bundle, groups, spec, device)
     return replace(sums, then=_apply_step(bundle, groups, spec)) if groups.has("output") else sums

@@ -65,7 +65,7 @@ _THREADS_OF_HALVES, _LEAST_BUSY = 768, 3 / 4
 
 def plan_bundles(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch of a block or a cluster for each bundle; None where vectors do not move them, or others are faster."""
-    if not _is_able(groups, device) or not repeat_in_pieces(groups, spec):
+    if not _is_able(groups, device) or not repeat_in_pieces(groups):
         return None
     bundle = _bundle_of(groups, device)
     resident = bundle.resident(groups, device)

@@ -78,17 +78,17 @@ class Operands(NamedTuple):
     def of_chunk(self) -> int:
         """Numbers of scale, or of bias, that a chunk may have."""
         numbers = {OF_ELEMENTS: self.chunk, OF_PARTS: self.chunk // self._part, OF_RUNS: 2}
-        return max(numbers.get(self._kind_of(name), 1) for name in _NAMES)
+        return max(numbers.get(self.kind_of(name), 1) for name in _NAMES)
 
     @property
     def are_of_runs(self) -> bool:
         """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
-        return any(self._kind_of(name) == OF_RUNS for name in _NAMES)
+        return any(self.kind_of(name) == OF_RUNS for name in _NAMES)
 
     @property
     def are_of_short_runs(self) -> bool:
         """Whether a chunk may have more of them, each loaded by itself, as runs are shorter and of odd length."""
-        names = (name for name in _NAMES if self._kind_of(name) == OF_ELEMENTS)
+        names = (name for name in _NAMES if self.kind_of(name) == OF_ELEMENTS)
         return not self.in_columns and any(self.reduced.strides[name][-1] == 0 for name in names)
 
     @property
@@ -101,14 +101,14 @@ class Operands(NamedTuple):
         """Of kernels/normalization.cuh."""
         found: dict[str, str | int | bool] = {"OPERAND_PART": 1}
         for name in _NAMES:
-            array, kind, upper = self.stored.get(name), self._kind_of(name), name.upper()
+            array, kind, upper = self.stored.get(name), self.kind_of(name), name.upper()
             found |= {upper: c_name(array.dtype) if array else "float", f"HAS_{upper}": kind}
             found[f"{upper}_ALIGNED"] = array.element_aligned if array else 1
             if kind == OF_PARTS:
                 found["OPERAND_PART"] = self._part
         return found
 
-    def _kind_of(self, name: str) -> int:
+    def kind_of(self, name: str) -> int:
         """kernels/normalization.cuh: HAS_SCALE."""
         if name not in self.stored:
             return NONE if self.arrays.get(name) is None else OF_ALL

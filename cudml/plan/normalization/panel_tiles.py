@@ -169,7 +169,7 @@ def _plan(groups: Groups, spec: Normalization) -> Plan | None:
     held = all(panels.holds(name) for name in ("input", "output") if groups.has(name))
     fit = panels.size * groups.widest <= _MOST_PANEL_BYTES
     fit &= panels.vectors <= _MOST_VECTORS or not groups.has("output")
-    if not (held and fit and repeat_in_pieces(groups, spec)):
+    if not (held and fit and repeat_in_pieces(groups)):
         return None
     sums = _sum_step(panels, spec)
     return replace(sums, then=_apply_step(panels, spec)) if groups.has("output") else sums

@@ -100,9 +100,8 @@ class _Cut(NamedTuple):
         most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
         is_long = nbytes > _LEAST_BYTES_OF_LONGEST and not is_scaled
         is_longest = not are_few and (_SPAN < chunks <= most_of_one or is_long)
-        is_short = groups.source.dtype.itemsize == 2 and chunks in _CHUNKS_OF_SHORT_SPANS
-        of_few = _SPAN_OF_FEWEST if is_short else _SPAN_OF_FEW
-        span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), of_few if are_few else _SPAN)
+        most = _span_of_few(groups) if are_few else _SPAN
+        span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), most)
         spans = math.ceil(chunks / span)
         if are_few:
             lines = _lines_of(_BLOCK_BYTES_OF_FEW, nbytes)
@@ -149,6 +148,12 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
     blocks = math.ceil(groups.count / cut.lines)
     launch = Launch("normalize_staged_lines", blocks, cut.threads, arguments, shared_bytes, early=True)
     return Plan("normalization_staged_lines.cu", constants_of(**{**groups.constants(spec), **own}), (launch,))
+
+
+def _span_of_few(groups: Groups) -> int:
+    """Chunks of a span, at the most, where blocks are small."""
+    is_short = groups.source.dtype.itemsize == 2 and chunks_of(groups) in _CHUNKS_OF_SHORT_SPANS
+    return _SPAN_OF_FEWEST if is_short else _SPAN_OF_FEW
 
 
 def _lines_of(block_bytes: int, nbytes: int) -> int:

@@ -116,7 +116,7 @@ def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -
     ring = _ring(groups, access, strips, in_bulk or _loaders(groups, access, strips), device)
     takes_registers = ring.held == _HELD_OF_LARGE
     folded = _folded(strips)
-    operands = _operand_kinds(groups, spec)
+    operands = _operand_kinds(groups)
     in_parts = (takes_registers or _are_simple_floats(groups, access)) and OF_ELEMENTS not in operands.values()
     teams = ring.teams(strips.cut, device)
     if access.shifted and teams < (2 if 2 * strips.piece > strips.stages else 1):
@@ -192,10 +192,10 @@ def _stays_in_cache(groups: Groups, strips: Strips, device: DeviceProperties) ->
     return groups.nbytes < least * device.cache_bytes
 
 
-def _operand_kinds(groups: Groups, spec: Normalization) -> dict[str, str | int | bool]:
+def _operand_kinds(groups: Groups) -> dict[str, int]:
     """Those of scale and bias. Where the input is turned these could be the same for neighbours, but here they are
     loaded for each row."""
-    kinds = {name: kind for name, kind in groups.constants(spec).items() if name in ("HAS_SCALE", "HAS_BIAS")}
+    kinds = {f"HAS_{name.upper()}": groups.operands.kind_of(name) for name in ("scale", "bias")}
     return {name: OF_ELEMENTS if kind in (OF_PARTS, OF_RUNS) else kind for name, kind in kinds.items()}
 
 
