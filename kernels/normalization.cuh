@@ -17,8 +17,10 @@
 //                                            where `mean` gets both, for another kernel
 //     COMPUTE                                float or double: in which the elements are normalized
 //     HAS_SCALE, HAS_BIAS                    0: none, 1: an array, 2: one number, 3: an array with one number for each
-//                                            group, 4: for each part, 5: for each run of more elements than a chunk
-//     OPERAND_PART                           elements of a part: chunks and runs have a whole number of parts
+//                                            group, 4: for each run along the innermost axis
+//     OPERAND_RUN                            elements of such a run; CHUNK of longer ones too, where no more than a
+//                                            chunk's numbers are loaded at once
+//     OPERAND_PART                           elements of which chunks and such runs have a whole number
 //     HAS_OUTPUT                             0: mean and variance alone; set for kernels that may find no more
 //     EVICTION                               the input's: intrinsics.cuh; set for kernels that load it as that says
 //     ACTIVATION                             a struct of normalization_activations.cuh
@@ -58,10 +60,11 @@ template <int RANK> struct Axes {
         return quotient_by(number, size[axis], magic[axis], shift[axis]);
     }
 
-    __device__ Offsets offsets(Index number) const {
+    // Of an element; or, with a number along so many outer axes alone, of the first one there.
+    template <int OUTER = RANK> __device__ Offsets offsets(Index number) const {
         Offsets sum = {};
 #pragma unroll
-        for (int axis = RANK - 1; axis >= 0; axis--) {
+        for (int axis = OUTER - 1; axis >= 0; axis--) {
             const Index outer = axis > 0 ? quotient(number, axis) : 0;
             const Index place = axis > 0 ? number - outer * size[axis] : number;
 #pragma unroll
@@ -335,7 +338,7 @@ __device__ void store_moments(const Arrays& group, const Moments& m, const Param
 // ---------------------------------------------------------------------------------------------------------------------
 // Scale, bias and activation
 
-constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_PARTS = 4, OF_RUNS = 5;
+constexpr int NONE = 0, OF_ELEMENTS = 1, OF_ALL = 2, OF_GROUP = 3, OF_RUNS = 4;
 
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
@@ -348,12 +351,18 @@ __device__ Compute activated(Compute y, Compute scale, Compute bias, const Param
     return activation::ACTIVATION::apply(y, static_cast<Compute>(p.alpha), static_cast<Compute>(p.beta));
 }
 
-// COUNT neighbours of scale or bias, or the number that stands for all of them.
-template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
-    static constexpr int PARTS = COUNT / OPERAND_PART;
-    static constexpr int NUMBERS = KIND == OF_ELEMENTS ? COUNT : KIND == OF_PARTS ? PARTS : KIND == OF_RUNS ? 2 : 1;
+// Runs that so many neighbours, the first of which begins a chunk, lie in at the most.
+__device__ constexpr int runs_of(int count) {
+    const int last = count - 1;
+    return count == 0 ? 0 : last / OPERAND_RUN + (last % OPERAND_RUN < OPERAND_PART ? 1 : 2);
+}
+
+// COUNT neighbours of scale or bias, or the numbers that stand for them: of runs those of a longer extent that they are
+// a part of.
+template <typename Stored, int KIND, bool ALIGNED, int COUNT, int EXTENT = COUNT> struct Operand {
+    static constexpr int OF_ALL_RUNS = power_of_two_from(runs_of((EXTENT + CHUNK - 1) / CHUNK * CHUNK));
+    static constexpr int NUMBERS = KIND == OF_ELEMENTS ? COUNT : KIND == OF_RUNS ? OF_ALL_RUNS : 1;
     Pack<typename Select<KIND == OF_ALL, Compute, Stored>::type, NUMBERS> pack;
-    int of_first;  // of runs: neighbours that lie in the first one
 
     __device__ void load_once(const char* of_group, double number) {
         if constexpr (KIND == OF_ALL) pack.element[0] = static_cast<Compute>(number);
@@ -364,38 +373,34 @@ template <typename Stored, int KIND, bool ALIGNED, int COUNT> struct Operand {
         if constexpr (KIND == OF_ELEMENTS) load(0, of_element);
         else load_once(of_element, number);
     }
-    __device__ void load_of_part(int number, const char* of_part) {
-        if constexpr (KIND == OF_PARTS) load(number, of_part);
+    __device__ void load_of_run(int number, const char* of_run) {
+        if constexpr (KIND == OF_RUNS) load(number, of_run);
     }
-    // Those of the runs that the first and the last neighbour lie in.
-    __device__ void load_of_runs(const char* first, const char* last, int count) {
-        if constexpr (KIND == OF_RUNS) {
-            load(0, first);
-            load(1, last);
-            of_first = count;
-        }
-    }
-    __device__ Compute at(int j) const {
+    // Element j of the extent, of which `of_first` lie in its first run, and at least a part: so j, which the compiler
+    // knows, lies in one of two runs, or in the only one that it can.
+    __device__ Compute at(int j, int of_first = EXTENT) const {
+        const int run = j / OPERAND_RUN, place = j % OPERAND_RUN;
+        const bool is_next = place >= OPERAND_PART && place >= of_first;
         if constexpr (KIND == NONE) return 0;
-        else if constexpr (KIND == OF_PARTS) return number(j / OPERAND_PART);
-        else if constexpr (KIND == OF_RUNS) return j < of_first ? number(0) : number(1);
+        else if constexpr (KIND == OF_RUNS) return is_next ? number(run + 1) : number(run);
         else return number(KIND == OF_ELEMENTS ? j : 0);
     }
     __device__ void load(int i, const char* from) { pack.element[i] = load_element<Stored, ALIGNED>(from); }
     __device__ Compute number(int i) const { return widen(convert<Compute>(pack.element[i])); }
-    __device__ void all(Compute (&value)[COUNT]) const {
+    __device__ void all(Compute (&value)[COUNT], int from, int of_first) const {
         if constexpr (KIND == OF_ELEMENTS) {
             unpack(pack, value);
         } else {
 #pragma unroll
-            for (int j = 0; j < COUNT; j++) value[j] = at(j);
+            for (int j = 0; j < COUNT; j++) value[j] = at(from + j, of_first);
         }
     }
 };
 
-template <int COUNT> struct Operands {
-    Operand<SCALE, HAS_SCALE, SCALE_ALIGNED, COUNT> scale;
-    Operand<BIAS, HAS_BIAS, BIAS_ALIGNED, COUNT> bias;
+template <int COUNT, int EXTENT = COUNT> struct Operands {
+    Operand<SCALE, HAS_SCALE, SCALE_ALIGNED, COUNT, EXTENT> scale;
+    Operand<BIAS, HAS_BIAS, BIAS_ALIGNED, COUNT, EXTENT> bias;
+    int of_first;  // of runs: elements of the extent that lie in the first one
 
     __device__ void load_once(const Arrays& group) {
         scale.load_once(group.scale, group.scale_number);
@@ -405,11 +410,11 @@ template <int COUNT> struct Operands {
         scale.load_of_element(element.scale, element.scale_number);
         bias.load_of_element(element.bias, element.bias_number);
     }
-    // `y` is normalized.
-    __device__ void finish(Compute (&y)[COUNT], const Parameters& p) const {
+    // `y` is normalized, and begins with element `from` of the extent.
+    __device__ void finish(Compute (&y)[COUNT], const Parameters& p, int from = 0) const {
         Compute scales[COUNT], biases[COUNT];
-        scale.all(scales);
-        bias.all(biases);
+        scale.all(scales, from, of_first);
+        bias.all(biases, from, of_first);
 #pragma unroll
         for (int j = 0; j < COUNT; j++) y[j] = activated(y[j], scales[j], biases[j], p);
     }

@@ -102,54 +102,46 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, En
     }
 }
 
-// The two runs, or the same one twice, that a chunk lies in: offsets in scale and bias, which are the same in a run.
-struct TwoRuns {
-    Offsets first, last;
-    int of_first;  // elements in the first one, or more than there are
+// The runs that an extent of elements lies in, from `number` on.
+template <int EXTENT> struct Runs {
+    Index begin, first;
+    int of_first;  // elements that lie in the first run
 
-    __device__ TwoRuns(const Geometry& g, Index number) {
+    template <typename End> __device__ Runs(const Geometry& g, Index number, End end) {
         constexpr int INNER = REDUCED_RANK - 1;
-        const Index run = g.reduced.size[INNER], number_of_run = g.reduced.quotient(number, INNER);
-        const Index next = (number_of_run + 1) * run;
-        const bool are_two = next < number + CHUNK && next < g.length;
-        of_first = up_to(next - number, CHUNK);
-        if constexpr (REDUCED_RANK == 2) {
-#pragma unroll
-            for (int a = 0; a < ARRAYS; a++) {
-                first.of[a] = number_of_run * g.reduced.stride[a][0];
-                last.of[a] = first.of[a] + (are_two ? g.reduced.stride[a][0] : 0);
-            }
-        } else {
-            first = g.reduced.offsets(number_of_run * run);
-            last = g.reduced.offsets(are_two ? next : number);
-        }
+        begin = chunk_exists(number, end) ? number : 0;
+        const Index run = OPERAND_RUN != CHUNK ? OPERAND_RUN : g.reduced.size[INNER];
+        first = OPERAND_RUN != CHUNK ? begin / OPERAND_RUN : g.reduced.quotient(begin, INNER);
+        of_first = OPERAND_PART == OPERAND_RUN ? OPERAND_RUN : up_to((first + 1) * run - begin, EXTENT);
+    }
+
+    // Offsets in scale and bias of run k; of one that does not exist, those of the first.
+    template <typename End> __device__ Offsets offsets(const Geometry& g, int k, End end) const {
+        const int before = of_first + (k - 1) * OPERAND_RUN;
+        const bool exists = k == 0 || (before < EXTENT && (ENDS != CUT || element_exists(begin + before, end)));
+        return g.reduced.offsets<REDUCED_RANK - 1>(exists ? first + k : first);
     }
 };
 
-template <typename End>
+// What a chunk needs that chunks before it do not: `from` elements behind the first of its extent, which is `number`.
+template <int EXTENT, typename End>
 __device__ void load_operands(const Arrays& group, const Geometry& g, Index number, End end,
-                              Operands<CHUNK>& operands) {
-    if constexpr (HAS_SCALE == OF_PARTS || HAS_BIAS == OF_PARTS) {
+                              Operands<CHUNK, EXTENT>& operands, int from = 0) {
+    if constexpr (HAS_SCALE == OF_RUNS || HAS_BIAS == OF_RUNS) {
+        const Runs<EXTENT> runs(g, number, end);
+        operands.of_first = runs.of_first;
 #pragma unroll
-        for (int k = 0; k < CHUNK / OPERAND_PART; k++) {
-            const Index first = number + k * OPERAND_PART;
-            const Offsets part = g.reduced.offsets(chunk_exists(first, end) ? first : 0);
-            operands.scale.load_of_part(k, group.scale + part.of[OF_SCALE]);
-            operands.bias.load_of_part(k, group.bias + part.of[OF_BIAS]);
+        for (int k = runs_of(from); k < runs_of(from + CHUNK); k++) {
+            const Offsets of_run = runs.offsets(g, k, end);
+            operands.scale.load_of_run(k, group.scale + of_run.of[OF_SCALE]);
+            operands.bias.load_of_run(k, group.bias + of_run.of[OF_BIAS]);
         }
     }
-    if constexpr (HAS_SCALE == OF_RUNS || HAS_BIAS == OF_RUNS) {
-        const TwoRuns runs(g, chunk_exists(number, end) ? number : 0);
-        operands.scale.load_of_runs(group.scale + runs.first.of[OF_SCALE], group.scale + runs.last.of[OF_SCALE],
-                                    runs.of_first);
-        operands.bias.load_of_runs(group.bias + runs.first.of[OF_BIAS], group.bias + runs.last.of[OF_BIAS],
-                                   runs.of_first);
-    }
     if constexpr (HAS_SCALE == OF_ELEMENTS) {
-        load_chunk<OF_SCALE, SCALE_ALIGNED, SCALE_PACKED>(group.scale, g, number, end, operands.scale.pack);
+        load_chunk<OF_SCALE, SCALE_ALIGNED, SCALE_PACKED>(group.scale, g, number + from, end, operands.scale.pack);
     }
     if constexpr (HAS_BIAS == OF_ELEMENTS) {
-        load_chunk<OF_BIAS, BIAS_ALIGNED, BIAS_PACKED>(group.bias, g, number, end, operands.bias.pack);
+        load_chunk<OF_BIAS, BIAS_ALIGNED, BIAS_PACKED>(group.bias, g, number + from, end, operands.bias.pack);
     }
 }
 
@@ -169,14 +161,14 @@ __device__ void store_chunk(const Arrays& group, const Geometry& g, Index number
 // Halves that a lane stores itself are widened anew, as it would hold them widened since they were summed, in twice the
 // registers: (13107, 5120) take an H100 91 us so, and 98 otherwise. But (200000, 513), which warps store in runs, take
 // 311 us so, and 305 otherwise.
-template <bool ANEW = !STORED_IN_RUNS>
-__device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer, const Operands<CHUNK>& operands,
-                             const Parameters& p) {
+template <bool ANEW = !STORED_IN_RUNS, int EXTENT>
+__device__ Result normalized(const Chunk& chunk, const Normalizer<Compute>& normalizer,
+                             const Operands<CHUNK, EXTENT>& operands, const Parameters& p, int from = 0) {
     Compute y[CHUNK];
     unpack<ANEW>(chunk, y);
 #pragma unroll
     for (int j = 0; j < CHUNK; j++) y[j] = normalizer.apply(y[j]);
-    operands.finish(y, p);
+    operands.finish(y, p, from);
     return pack_of<Output>(y);
 }
 

@@ -59,15 +59,15 @@ struct Span {
                                         const Normalizer<Compute>& normalizer, const Parameters& p) const {
         constexpr int CHUNKS = (EXIST + CHUNK - 1) / CHUNK, WORDS = sizeof(Result) / 4;
         unsigned result[CHUNKS * WORDS];
+        Operands<CHUNK, EXIST> operands;
+        operands.load_once(group);
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
-            const int number = first + c * CHUNK;
-            Operands<CHUNK> operands;
-            operands.load_once(group);
-            if ((c + 1) * CHUNK <= EXIST) load_operands(group, g, number, Beyond{}, operands);
-            else load_operands(group, g, number, static_cast<Index>(LENGTH), operands);
+            const int from = c * CHUNK;
+            if (from + CHUNK <= EXIST) load_operands(group, g, first, Beyond{}, operands, from);
+            else load_operands(group, g, first, static_cast<Index>(LENGTH), operands, from);
             InWords<Result, PieceOf<sizeof(Result)>> given;
-            given.items = normalized<true>(chunk(c), normalizer, operands, p);
+            given.items = normalized<true>(chunk(c), normalizer, operands, p, from);
 #pragma unroll
             for (int i = 0; i < WORDS; i++) result[c * WORDS + i] = given.words.word[i];
         }

@@ -26,7 +26,7 @@ constexpr int OPERAND_ROWS = HAS_SCALE == OF_ELEMENTS || HAS_BIAS == OF_ELEMENTS
 
 static_assert(NORMALIZERS % SETS == 0 && ROWS % TOGETHER == 0, "all normalizers have as much of all units");
 static_assert(ROWS * NORMALIZERS * LANES * VECTOR == STEPS * COLUMNS, "and together they have all of them");
-static_assert(HAS_SCALE < OF_PARTS && HAS_BIAS < OF_PARTS, "rows have operands of their own, or all the same");
+static_assert(HAS_SCALE != OF_RUNS && HAS_BIAS != OF_RUNS, "rows have operands of their own, or all the same");
 static_assert(PART_ROWS % TOGETHER == 0 && (UNIT_PARTS == 1 || OPERAND_ROWS == 1), "parts are alike");
 static_assert(!OUTPUT_TURNED || VECTOR == CHUNK, "a lane has squares");
 

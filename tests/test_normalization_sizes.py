@@ -139,6 +139,7 @@ def test_few_columns_have_the_bits_of_many(xp, shape, axis, dtype):
         *((3, channels) for channels in [(10, 64), (20, 33), (3, 1000), (64, 49), (20, 1024)]),
         *((200, channels) for channels in [(28, 4), (2, 7), (3, 9), (8, 36), (20, 5), (16, 2), (64, 5)]),  # short ones
         *((200, channels) for channels in [(5, 2), (3, 6), (4, 2), (90, 6), (75, 2), (31, 12)]),  # of even lengths
+        *((200, channels) for channels in [(19, 3), (5, 7), (45, 5), (9, 11), (12, 15), (2, 49)]),  # and of odd ones
     ],
     ids=str,
 )
@@ -157,6 +158,18 @@ def test_groups_of_channels_have_the_bits_of_others(xp, count, channels, dtype, 
     each = [xp.asarray(np.broadcast_to(operand, (1, *x.shape[1:])).copy()) for operand in operands]
     for other in (many, mean_variance_normalization(xp.asarray(x), *each, axes=(2, 3))):
         assert_same_bits(xp.to_numpy(other), xp.to_numpy(found))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", [(200, 2, 5, 4, 3), (200, 2, 3, 6, 7), (150, 1, 9, 5, 2), (3, 2, 9, 31, 5)], ids=str)
+def test_runs_along_several_axes(xp, shape, dtype):
+    """Those of scale and bias differ along other axes, in groups that are many or few."""
+    rng = np.random.default_rng(shape)
+    x = random(rng, shape, np.dtype(dtype))
+    scale, bias = random(rng, (shape[2], 1, 1), np.float32), random(rng, (shape[3], 1), np.float32)
+    check(xp, x, (2, 3, 4), scale, bias)
+    with xp.planned_for(multiprocessors=1):
+        check(xp, x, (2, 3, 4), scale, bias)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (0, 3), (2, 1, 3, 1, 2, 1, 2, 1, 2, 1, 2)], ids=str)

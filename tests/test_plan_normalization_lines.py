@@ -10,6 +10,7 @@ from cudml.plan import make_plan
 from cudml.plan.activation import Activation
 from cudml.plan.device import H200, LANES
 from cudml.plan.layout import ArrayLayout
+from cudml.plan.normalization.groups import Groups
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Moments, Normalization
 
@@ -89,27 +90,38 @@ def _per_channel(shape: tuple[int, ...], dtype: str) -> ArrayLayout:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "kind", "part"),
+    ("shape", "dtype", "run", "part"),
     [
         ((64, 96, 112, 112), "float32", 4, 4),  # chunks
-        ((64, 96, 111, 111), "float32", 5, 1),  # runs
-        ((64, 512, 14, 14), "float16", 5, 1),
+        ((64, 96, 111, 111), "float32", 4, 1),  # runs, of which a chunk has two
+        ((64, 512, 14, 14), "float16", 8, 4),
         ((64, 512, 14, 14), "float32", 4, 4),
-        ((64, 512, 7, 1), "float16", 1, 1),  # a chunk may have three of so short ones
-        ((64, 512, 1, 8), "float16", 4, 8),
+        ((64, 512, 7, 1), "float16", 7, 1),
+        ((64, 512, 5, 1), "float16", 5, 1),  # of which it may have three
+        ((64, 512, 1, 8), "float16", 8, 8),
         ((64, 512, 2, 2), "float16", 4, 4),  # parts of chunks
-        ((64, 512, 1, 6), "float16", 4, 2),
-        ((64, 512, 1, 12), "float16", 5, 1),
-        ((64, 512, 1, 2), "float32", 4, 2),
-        ((64, 512, 1, 3), "float32", 1, 1),
+        ((64, 512, 1, 6), "float16", 6, 2),
+        ((64, 512, 1, 12), "float16", 8, 4),
+        ((64, 512, 1, 2), "float32", 2, 2),
+        ((64, 512, 1, 3), "float32", 3, 1),
     ],
 )
-def test_scale_of_channels_is_that_of_runs_or_parts_of_chunks(shape, dtype, kind, part):
+def test_scale_of_channels_is_that_of_runs(shape, dtype, run, part):
     source = layout(shape, dtype)
     arrays = {"input": source, "output": source, "scale": _per_channel(shape, dtype)}
     found = constants(make_plan(Normalization((1, 2, 3)), arrays))
-    assert (found["HAS_SCALE"], found["OPERAND_PART"]) == (str(kind), str(part))
+    assert (found["HAS_SCALE"], found["OPERAND_RUN"], found["OPERAND_PART"]) == ("4", str(run), str(part))
     assert (found["INPUT_PACKED"], found["OUTPUT_PACKED"]) == ("1", "1")  # whatever axes the scale has
+
+
+@pytest.mark.parametrize("run", range(2, 40))
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8"])
+def test_a_chunk_has_the_numbers_of_all_its_runs(dtype, run):
+    shape = (4, 1000, run)
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": _per_channel(shape, dtype)}
+    groups = Groups.of((1, 2), arrays)
+    chunks = (range(first, first + groups.chunk) for first in range(0, run * groups.chunk, groups.chunk))
+    assert groups.operands.of_chunk == max(len({place // run for place in chunk}) for chunk in chunks)
 
 
 @pytest.mark.parametrize(
@@ -735,13 +747,12 @@ def test_rows_of_not_many_groups_that_begin_anywhere_have_most_registers(shape, 
     ("shape", "dtype", "rows"),
     [
         ((132, 83, 28), "float16", "2"),
-        ((133, 83, 28), "float16", "4"),
-        ((462, 165, 28), "float16", "4"),
-        ((463, 165, 28), "float16", "8"),
-        ((16, 710, 5), "float16", "1"),  # several channels in a chunk, of odd length
-        ((1000, 1500, 5), "float16", "2"),
+        ((133, 83, 28), "float16", "2"),
+        ((463, 165, 28), "float16", "4"),  # and not of many
+        ((300, 40, 86), "float16", "4"),
+        ((16, 710, 5), "float16", "2"),  # several channels in a chunk, of odd length
+        ((1000, 1500, 5), "float16", "4"),
         ((68, 2230, 6), "float16", "4"),  # and of even length
-        ((68, 1115, 6), "float16", "2"),
         ((2208, 711, 6), "float16", "4"),
         ((400, 930, 2), "float16", "2"),
         ((1100, 186, 2), "float16", "1"),  # no more than two rows

@@ -134,6 +134,11 @@ def test_groups_along_several_axes_are_staged_with_the_scale_of_each():
         ((113, 32, 4, 9), "float16", "normalize_short_lines", "1"),  # few
         ((7943, 2, 12, 22), "float16", STAGED, None),
         ((468, 8, 20, 14), "float16", "normalize_short_lines", "2"),  # few aligned ones
+        ((580, 32, 8, 12), "float16", STAGED, None),
+        ((681, 8, 17, 7), "float16", STAGED, None),  # fewer of short runs
+        ((1482, 4, 5, 49), "float16", "normalize_short_lines", "2"),
+        ((362, 16, 90, 5), "float16", "normalize_lines", "1"),  # and of more bytes
+        ((3146, 2, 6, 7), "float16", "normalize_short_lines", "1"),
         ((3744, 2, 20, 28), "float16", "normalize_lines", "3"),  # long ones
         ((14_563, 2, 8, 36), "float16", STAGED, None),  # of which 4 threads meet in a bank
         ((262_144, 2, 16, 4), "float16", "normalize_short_lines", "4"),  # several in a chunk, of groups that fill lanes
@@ -144,11 +149,12 @@ def test_groups_along_several_axes_are_staged_with_the_scale_of_each():
         ((3744, 32, 10, 28), "float32", STAGED, None),
         ((606, 16, 12, 36), "float32", "normalize_short_lines", "4"),  # long ones
         ((390, 32, 6, 7), "float32", "normalize_short_lines", "2"),  # few
+        ((384, 16, 6, 49), "float32", STAGED, None),
         ((2048, 32, 64, 2), "float32", "normalize_short_lines", "2"),
         ((27_382, 4, 144, 2), "float32", "normalize_lines", "3"),  # several rows of parts of chunks
         ((1531, 4, 56, 6), "float32", "normalize_short_lines", "4"),
-        ((16_192, 2, 6, 3), "float32", "normalize_short_lines", "2"),  # of odd length, the same in each row
-        ((300, 32, 12, 3), "float32", "normalize_short_lines", "1"),  # and not the same
+        ((16_192, 2, 6, 3), "float32", "normalize_short_lines", "4"),  # of odd length, the same in each row
+        ((300, 32, 12, 3), "float32", "normalize_short_lines", "2"),  # and not the same
         ((3411, 16, 11, 25), "float32", STAGED, None),  # more than 900 bytes
         ((1449, 16, 50, 8), "float16", "normalize_short_lines", "4"),  # whole chunks
         ((14_100, 4, 10, 16), "float16", STAGED, None),
@@ -159,6 +165,14 @@ def test_groups_of_short_channels_are_staged(shape, dtype, kernel, rows):
     plan = plan_of(shape, dtype, (2, 3), scale=scale, bias=scale)
     assert kernels(plan) == [kernel]
     assert constants(plan).get("ROWS") == rows
+
+
+@pytest.mark.parametrize("run", [7, 12, 49, 50])
+def test_a_span_has_the_numbers_of_all_its_runs(run):
+    scale = layout((1, 2, 8, 1), "float16")
+    plan = plan_of((54_697, 2, 8, run), "float16", (2, 3), scale=scale, bias=scale)
+    assert kernels(plan) == [STAGED]
+    assert constants(plan)["OPERAND_RUN"] == str(run)
 
 
 def test_older_gpus_have_other_kernels():

@@ -255,6 +255,7 @@ SMALL_GROUPS = [
     scaled("short groups scaled by parts of chunks", (90, 5, 6), (1, 2), (5, 1), dtype=np.float16),
     scaled("groups of several scaled by parts of chunks", (70, 3, 45, 2), (2, 3), (3, 45, 1)),
     scaled("groups scaled by parts of chunks of two axes", (3, 9, 7, 10), (1, 2, 3), (9, 1, 1), of_bias=(7, 1)),
+    scaled("groups scaled by short runs", (3, 150, 5), (1, 2), (150, 1), dtype=np.float16),
     scaled("short groups scaled by runs", (7, 9, 30), (1, 2), (9, 1)),
     scaled("groups scaled by runs", (3, 40, 33), (1, 2), (40, 1)),
     scaled("groups of halves scaled by runs", (3, 50, 42), (1, 2), (50, 1), dtype=np.float16),
@@ -617,6 +618,7 @@ STAGED_LINES = [
     ),
     scaled("staged lines with their own scale", (340, 49), (1,), (49,), device=ONE_BLOCK),
     scaled("staged images scaled by channels", (83, 4, 5, 5), (2, 3), (4, 1, 1), device=ONE_BLOCK),
+    scaled("staged images scaled by runs", (41, 2, 16, 7), (2, 3), (16, 1), ONE_BLOCK, dtype=np.float16),
     moments("moments of staged lines", (131, 33), np.float16, 1, device=ONE_BLOCK),
 ]
 

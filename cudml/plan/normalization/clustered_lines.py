@@ -130,8 +130,7 @@ def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | N
 
 def _take_long(groups: Groups) -> bool:
     """Whether rows are slow to load, or scale and bias of them."""
-    are_split = groups.operands.are_of_runs or groups.operands.are_of_short_runs
-    return groups.source.dtype.itemsize == 2 or not groups.packed("input") or are_split
+    return groups.source.dtype.itemsize == 2 or not groups.packed("input") or groups.operands.are_of_runs
 
 
 def _most_work(groups: Groups, rows: int, device: DeviceProperties) -> float:

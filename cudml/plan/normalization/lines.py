@@ -69,15 +69,10 @@ _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 _LINE_ROWS_OF_FEW_CHANNELS = ((4, 1), (16, 2), (64, 4), (128, 8))
 _MOST_FEW_CHANNELS, _ROWS_OF_MORE_CHANNELS, _MOST_OF_LONG_CHANNELS = 1, 16, 3.5
 
-#: And of these if a chunk has more than two scales: (68, 2, 1115, 6) bfloat16s over 2, 3 take 4.7 us by 2 rows and 5.5
-#: by 4, (185, 2, 610, 6) 4.4 and 5.6, (224, 7384, 2) over 1, 2, 3 7.8 by 4 and 10.0 by 8. If these are more, they take
-#: the rows of halves that begin anywhere: (276, 4, 711, 6) 11.8 us by 2 rows and 13.3 by 8, (50, 8, 930, 2) 3.6 by 1
-#: and 4.3 by 4.
-_LINE_ROWS_OF_FEW_PARTS = ((4, 1), (32, 2), (64, 4), (128, 8))
-
-#: And of halves with several scales in a chunk, each loaded by itself: (1152, 213, 7) float16s with one of each channel
-#: take 8.7 us so and 14.9 by 4 rows, (300, 1300, 5) 11.7 and 13.1, by 1 row 17.2.
-_LINE_ROWS_OF_SHORT_RUNS = ((16, 1), (32, 2), (64, 4), (128, 8))
+#: And where groups are more, of which aligned ones have scales of more than two channels in a chunk: (296, 23, 333, 15)
+#: float16s, 20 rows, take 60 us by 4 rows and 74 by 8, (463, 165, 28), 18 rows, 5.2 and 7.7, (621, 2, 111, 20), 9 rows,
+#: 6.7 by 2 and 7.0 by 4.
+_LINE_ROWS_OF_CHANNELS = ((4, 1), (10, 2), (64, 4), (128, 8))
 
 #: Halves in more rows of runs that begin anywhere, of which a warp has 8, are slower than as a stream: (100, 320, 15,
 #: 15) over 0, 2, 3 take an H100 44 us and 27, (100, 16, 15, 15) 11.3 and 7.9. Floats are not: (12, 500, 35, 29) take 23
@@ -219,12 +214,10 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
-    if groups.source.dtype.itemsize == 2 and groups.operands.are_of_short_runs:
-        return _LINE_ROWS_OF_SHORT_RUNS
     if _are_few_channels(groups, rows, device):
-        return _LINE_ROWS_OF_FEW_PARTS if _are_parts(groups) else _LINE_ROWS_OF_FEW_CHANNELS
-    if groups.source.dtype.itemsize == 2 and _are_parts(groups):
-        return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES
+        return _LINE_ROWS_OF_FEW_CHANNELS
+    if _are_slow_channels(groups):
+        return _LINE_ROWS_OF_CHANNELS
     if are_of_channels(groups, spec):
         return line_rows_of_channels(groups, rows, device)
     if _is_of_halves(groups) and groups.packed("input"):
@@ -244,9 +237,10 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     return _LINE_ROWS_OF_FEW if are_few else LINE_ROWS
 
 
-def _are_parts(groups: Groups) -> bool:
-    """Whether a chunk has scales of more than two channels."""
-    return groups.operands.are_of_channels and groups.operands.of_chunk > 2
+def _are_slow_channels(groups: Groups) -> bool:
+    """Whether these are halves that begin anywhere, or whose chunks have scales of more than two channels."""
+    are_slow = not groups.packed("input") or groups.operands.of_chunk > 2
+    return are_slow and groups.source.dtype.itemsize == 2 and groups.operands.are_of_channels
 
 
 def _are_few_channels(groups: Groups, rows: int, device: DeviceProperties) -> bool:

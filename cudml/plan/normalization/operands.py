@@ -15,7 +15,7 @@ from cudml.plan.normalization.joint_axes import JointAxes
 Operand = ArrayLayout | np.dtype | None
 
 #: What scale and bias are: kernels/normalization.cuh, HAS_SCALE.
-NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_PARTS, OF_RUNS = range(6)
+NONE, OF_ELEMENTS, OF_ALL, OF_GROUP, OF_RUNS = range(5)
 
 _NAMES = ("scale", "bias")
 
@@ -77,19 +77,13 @@ class Operands(NamedTuple):
     @property
     def of_chunk(self) -> int:
         """Numbers of scale, or of bias, that a chunk may have."""
-        numbers = {OF_ELEMENTS: self.chunk, OF_PARTS: self.chunk // self._part, OF_RUNS: 2}
+        numbers = {OF_ELEMENTS: self.chunk, OF_RUNS: self._runs_of_chunk}
         return max(numbers.get(self.kind_of(name), 1) for name in _NAMES)
 
     @property
     def are_of_runs(self) -> bool:
-        """Whether a chunk may have two numbers of scale or bias, those of neighbouring runs."""
-        return any(self.kind_of(name) == OF_RUNS for name in _NAMES)
-
-    @property
-    def are_of_short_runs(self) -> bool:
-        """Whether a chunk may have more of them, each loaded by itself, as runs are shorter and of odd length."""
-        names = (name for name in _NAMES if self.kind_of(name) == OF_ELEMENTS)
-        return not self.in_columns and any(self.reduced.strides[name][-1] == 0 for name in names)
+        """Whether runs that have these numbers begin and end inside of chunks of several."""
+        return self._part < min(self.chunk, self.run)
 
     @property
     def are_narrow(self) -> bool:
@@ -99,29 +93,35 @@ class Operands(NamedTuple):
     @property
     def constants(self) -> dict[str, str | int | bool]:
         """Of kernels/normalization.cuh."""
-        found: dict[str, str | int | bool] = {"OPERAND_PART": 1}
+        found: dict[str, str | int | bool] = {"OPERAND_RUN": min(self.run, self.chunk), "OPERAND_PART": self._part}
         for name in _NAMES:
-            array, kind, upper = self.stored.get(name), self.kind_of(name), name.upper()
-            found |= {upper: c_name(array.dtype) if array else "float", f"HAS_{upper}": kind}
+            array, upper = self.stored.get(name), name.upper()
+            found |= {upper: c_name(array.dtype) if array else "float", f"HAS_{upper}": self.kind_of(name)}
             found[f"{upper}_ALIGNED"] = array.element_aligned if array else 1
-            if kind == OF_PARTS:
-                found["OPERAND_PART"] = self._part
         return found
 
     def kind_of(self, name: str) -> int:
         """kernels/normalization.cuh: HAS_SCALE."""
         if name not in self.stored:
             return NONE if self.arrays.get(name) is None else OF_ALL
-        strides, run = self.reduced.strides[name], self.reduced.sizes[-1]
+        strides = self.reduced.strides[name]
         if not any(strides):
             return OF_GROUP
-        if self.in_columns or strides[-1] != 0:
-            return OF_ELEMENTS
-        if run > self.chunk and run % self.chunk:
-            return OF_RUNS
-        return OF_PARTS if self._part > 1 else OF_ELEMENTS
+        return OF_ELEMENTS if self.in_columns or strides[-1] else OF_RUNS
+
+    @property
+    def run(self) -> int:
+        """Elements along the innermost axis, if they have one number of scale or bias; else 1."""
+        has_runs = any(self.kind_of(name) == OF_RUNS for name in _NAMES)
+        return self.reduced.sizes[-1] if has_runs else 1
 
     @property
     def _part(self) -> int:
         """Elements of which chunks and runs have a multiple."""
-        return math.gcd(self.chunk, self.reduced.sizes[-1])
+        return math.gcd(self.chunk, self.run)
+
+    @property
+    def _runs_of_chunk(self) -> int:
+        """kernels/normalization.cuh: RUNS."""
+        runs, place = divmod(self.chunk - 1, self.run)
+        return runs + (2 if place >= self._part else 1)

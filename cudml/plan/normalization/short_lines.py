@@ -69,12 +69,6 @@ _ROWS_BY_ONE, _ROWS_BY_TWO = 9, 64
 #: several warps: (51, 2, 64, 5) float16s take 1.4 us so and 2.3 by one, (1095, 186, 2) bfloat16s 3.0 and 3.9.
 _ROWS_OF_THEIR_OWN = 2
 
-#: Nor does one have more where runs of an odd number of elements have these scales, each loaded by itself, as compilers
-#: keep them in memory: (2730, 32, 64, 3) float16s with a scale of each channel take 61 us so and 141 by four rows,
-#: (146, 32, 32, 7) 4.4 and 7.2. If they are the same in all groups, there are two: (16192, 2, 6, 3) floats take 4.4 us
-#: so and 5.9 by one row, (3926, 16, 7) float16s 2.7 and 3.1, and by four 3.2.
-_ROWS_OF_SHORT_RUNS, _REPEATED_ROWS_OF_SHORT_RUNS = 1, 2
-
 
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """A group or several for each warp; None where groups are longer."""
@@ -140,8 +134,6 @@ def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
 def _most_rows_of_warp(groups: Groups, repeat: bool, device: DeviceProperties) -> int:
     """That it holds, unless a group has more; `repeat`: scale and bias are the same for all rows."""
     rows = _rows_of_many(groups, device)
-    if groups.operands.are_of_short_runs:
-        return min(rows, _REPEATED_ROWS_OF_SHORT_RUNS if repeat else _ROWS_OF_SHORT_RUNS)
     take_registers = groups.operands.of_chunk > 1 and groups.source.dtype.itemsize < 8 and not repeat
     return min(rows, _ROWS_OF_THEIR_OWN) if take_registers else rows
 

@@ -17,10 +17,14 @@ from cudml.plan.normalization.groups import Groups
 #: and 14.8 otherwise, (757, 32, 14, 16) 10.5 and 9.5, but (14100, 4, 10, 16), 320 bytes, 15.1 and 17.5.
 _MOST_BYTES, _MOST_PART, _MOST_BYTES_OF_CHUNKS = {2: 900, 4: 1200}, 0.9, {2: 400, 4: 1200}
 
-#: Bytes for each multiprocessor, and groups, at least: of halves that begin anywhere, of others and of floats. (9362,
-#: 2, 4, 7) float16s take 2.8 us so and 9.1 otherwise, (113, 32, 4, 9) 2.1 and 1.6, (7943, 2, 12, 22) 8.9 and 12.8,
-#: (468, 8, 20, 14) 4.7 and 4.1; (1310, 8, 20, 5) floats 4.3 and 5.8, (390, 32, 6, 7) 4.3 and 3.0.
-_LEAST_OF_SHIFTED_HALVES, _LEAST_OF_HALVES, _LEAST_OF_FLOATS = (3 << 10, 60), (1 << 15, 90), (30 << 10, 70)
+#: Bytes for each multiprocessor, at least, of halves and of floats, and groups: of floats, of halves that are aligned,
+#: of others, and of others of fewer bytes than so many, whose runs are no more than two chunks. (580, 32, 8, 12)
+#: float16s take 4.6 us so and 5.5 otherwise, (681, 8, 17, 7) 3.6 and 5.3, (362, 16, 58, 5) 6.3 and 7.4, but (1482, 4,
+#: 5, 49) 5.7 and 4.8, (5901, 4, 121) 8.1 and 7.5, (3146, 2, 6, 7), 4 KB, 2.6 and 2.2; (384, 16, 6, 49) floats 6.4 and
+#: 7.7, (974, 4, 41, 6) 5.1 and 3.8.
+_LEAST_BYTES = {2: 9 << 9, 4: 30 << 10}
+_LEAST_FLOATS, _LEAST_ALIGNED, _LEAST_OTHERS, _LEAST_SHORT = 45, 90, 60, 40
+_MOST_BYTES_OF_SHORT, _CHUNKS_OF_SHORT_RUN = 800, 2
 
 
 def have_channels(groups: Groups) -> bool:
@@ -37,6 +41,12 @@ def are_fast_parts(groups: Groups, part: float, nbytes: int) -> bool:
 
 def least_bytes_of_channels(groups: Groups, nbytes: int, are_packed: bool) -> int:
     """Of the input, for each multiprocessor, where a group has so many."""
-    of_halves = _LEAST_OF_HALVES if are_packed else _LEAST_OF_SHIFTED_HALVES
-    least, least_groups = of_halves if groups.source.dtype.itemsize == 2 else _LEAST_OF_FLOATS
-    return max(least, nbytes * least_groups)
+    size = groups.source.dtype.itemsize
+    least = _LEAST_FLOATS if size == 4 else _LEAST_ALIGNED if are_packed else _least_of_others(groups, nbytes)
+    return max(_LEAST_BYTES[size], nbytes * least)
+
+
+def _least_of_others(groups: Groups, nbytes: int) -> int:
+    """Groups of so many bytes that begin anywhere."""
+    are_short = groups.reduced.sizes[-1] <= _CHUNKS_OF_SHORT_RUN * groups.chunk
+    return _LEAST_SHORT if are_short and nbytes <= _MOST_BYTES_OF_SHORT else _LEAST_OTHERS

@@ -40,11 +40,10 @@ _MOST_PART_OF_FLOATS, _MOST_OF_SCALED_FLOATS, _LEAST_OF_SCALED_FLOATS = 0.7, 128
 
 #: Threads that load from a bank of shared memory at a time, at the most, and from so many bytes of the input for each
 #: multiprocessor on, but of float64: (233016, 288) float16s, of which 4 meet, take 69 us so and 95 otherwise, (123333,
-#: 48) floats with arrays 21 and 15, (163362, 88) float64s 61 and 57. With a number for a channel, of halves and where a
-#: chunk has several, from that many on: (14563, 2, 8, 36) float16s take 16 us so and 22 otherwise, (10922, 8, 24, 2)
-#: floats 17 and 33, but (21845, 4, 12, 4) 12.7 and 11.7.
+#: 48) floats with arrays 21 and 15, (163362, 88) float64s 61 and 57. Halves with a number for a channel may be few:
+#: (14563, 2, 8, 36) float16s take 16 us so and 22 otherwise, (580, 32, 8, 12) 4.6 and 5.5, but (21845, 4, 12, 4) floats
+#: 12.7 and 11.7.
 _MOST_MEETING, _MOST_MEETING_OF_MANY, _LEAST_OF_MEETING, _BANKS_BYTES = 2, 4, 1 << 19, 128
-_LEAST_OF_MEETING_CHANNELS = 1 << 16
 
 #: Bytes for each multiprocessor below which blocks are small and spans short, as then a call takes as long as they do,
 #: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
@@ -138,6 +137,7 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
         "EVICTION": groups.eviction,
         "GRAIN": groups.grain,
         "ENDS": 2,
+        "OPERAND_RUN": groups.operands.run,
     }
     for name in ("input", "output"):
         own |= {f"{name.upper()}_STEP": _step(groups, name, cut.span), f"{name.upper()}_GRAIN": 1}
@@ -206,10 +206,9 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_multiprocessor = groups.bytes_of_multiprocessor(device)
     if groups.are_packed and not _are_slow_parts(groups, of_multiprocessor):
         return False
-    are_slow_channels = have_channels(groups) and (is_half or groups.operands.are_of_short_runs)
-    least_of_meeting = _LEAST_OF_MEETING_CHANNELS if are_slow_channels else _LEAST_OF_MEETING
-    are_many = of_multiprocessor >= least_of_meeting and groups.source.dtype.itemsize <= 4
-    most_meeting = _MOST_MEETING_OF_MANY if are_many else _MOST_MEETING
+    are_many = of_multiprocessor >= _LEAST_OF_MEETING and groups.source.dtype.itemsize <= 4
+    may_meet = are_many or (is_half and have_channels(groups))
+    most_meeting = _MOST_MEETING_OF_MANY if may_meet else _MOST_MEETING
     return _meeting(groups) <= most_meeting and of_multiprocessor >= least_bytes(groups)
 
 

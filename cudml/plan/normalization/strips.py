@@ -9,7 +9,7 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import Groups
-from cudml.plan.normalization.operands import OF_ELEMENTS, OF_PARTS, OF_RUNS
+from cudml.plan.normalization.operands import OF_ELEMENTS, OF_RUNS
 from cudml.plan.normalization.ring import Ring, plan_ring
 from cudml.plan.normalization.strip_cuts import (
     ADDERS,
@@ -196,7 +196,7 @@ def _operand_kinds(groups: Groups) -> dict[str, int]:
     """Those of scale and bias. Where the input is turned these could be the same for neighbours, but here they are
     loaded for each row."""
     kinds = {f"HAS_{name.upper()}": groups.operands.kind_of(name) for name in ("scale", "bias")}
-    return {name: OF_ELEMENTS if kind in (OF_PARTS, OF_RUNS) else kind for name, kind in kinds.items()}
+    return {name: OF_ELEMENTS if kind == OF_RUNS else kind for name, kind in kinds.items()}
 
 
 def _loaders(groups: Groups, access: Access, strips: Strips) -> int:
