@@ -140,6 +140,7 @@ def test_few_columns_have_the_bits_of_many(xp, shape, axis, dtype):
         *((200, channels) for channels in [(28, 4), (2, 7), (3, 9), (8, 36), (20, 5), (16, 2), (64, 5)]),  # short ones
         *((200, channels) for channels in [(5, 2), (3, 6), (4, 2), (90, 6), (75, 2), (31, 12)]),  # of even lengths
         *((200, channels) for channels in [(19, 3), (5, 7), (45, 5), (9, 11), (12, 15), (2, 49)]),  # and of odd ones
+        *((20, channels) for channels in [(48, 49), (64, 49)]),  # a warp for each group
     ],
     ids=str,
 )

@@ -627,7 +627,11 @@ def test_moments_of_odd_runs_of_halves_are_those_of_tiles(shape, dtype, expected
         ((87, 32, 32, 196), "float16", ("7", "4", "4", "0")),  # channels of no whole chunks
         ((24, 32, 10, 480), "float16", ("5", "4", "6", "0")),  # neither few nor many
         ((95, 2, 32, 512), "float16", ("16", "4", "2", "0")),  # of which 80 registers leave room for one
-        ((1337, 32, 32, 49), "float16", ("1", "7", "32", "0")),  # channels of no whole chunks
+        ((1337, 32, 32, 49), "float16", ("1", "7", "24", "0")),  # channels of no whole chunks
+        ((600, 32, 48, 49), "float16", ("1", "10", "20", "0")),
+        ((2675, 32, 64, 49), "float16", ("1", "13", "16", "0")),
+        ((60, 32, 72, 49), "float16", ("4", "4", "8", "0")),  # not so many
+        ((600, 32, 80, 49), "float16", ("4", "4", "8", "0")),  # and too long
         ((3276, 32, 10, 64), "float32", ("1", "5", "16", "1")),
         ((12, 32, 10, 64), "float32", ("1", "5", "16", "1")),
         ((51, 32, 10, 64), "float32", ("3", "2", "10", "1")),

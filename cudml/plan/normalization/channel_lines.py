@@ -13,6 +13,7 @@ from cudml.plan.normalization.line_shares import (
     THREADS_OF_48,
     THREADS_OF_64,
     THREADS_OF_80,
+    THREADS_OF_96,
     THREADS_OF_128,
     are_many,
     are_very_many,
@@ -27,10 +28,11 @@ _OF_FEWER_HALVES = ((4, 1), (8, 2), (64, 4), (128, 8))
 _OF_FLOATS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
 #: Rows of groups of which a warp has one for itself: of floats but for some rows for each multiprocessor, and if they
-#: are many, or no more groups than multiprocessors, and of many halves whose channels are no whole chunks. (3276, 32,
-#: 10, 64) floats take 127 us so and 161 otherwise, (12, 32, 10, 64) 1.8 and 2.0, but (51, 32, 10, 64) 4.0 and 3.6,
-#: (106, 4, 7, 25) over 1, 2, 3 2.5 and 2.0; (1337, 32, 32, 49) float16s 80 and 106.
-_ALONE, _MANY_ALONE, ROWS_OF_ALONE = range(5, 7), range(5, 9), 8
+#: are many, or no more groups than multiprocessors, and of many halves whose channels are no whole chunks, if they are
+#: very many up to the last. (3276, 32, 10, 64) floats take 127 us so and 161 otherwise, (12, 32, 10, 64) 1.8 and 2.0,
+#: but (51, 32, 10, 64) 4.0 and 3.6, (106, 4, 7, 25) over 1, 2, 3 2.5 and 2.0; (1337, 32, 32, 49) float16s 80 and 106,
+#: (700, 32, 8, 289) 63 and 84, (400, 32, 72, 49) 61 and 67, but (60, 32, 72, 49) 12.7 and 12.0.
+_ALONE, _MANY_ALONE, ROWS_OF_ALONE, _VERY_MANY_ALONE = range(5, 7), range(5, 9), 8, range(9, 15)
 _NOT_ALONE = range(32, 128)
 
 #: Rows of halves from which on scale and bias are loaded late even of few groups, 4 rows to a warp: (4, 32, 8, 1024)
@@ -46,6 +48,10 @@ _LEAST_LATE, _ROWS_OF_48, _MOST_WARPS_OF_80 = 17, 200, 12
 #: threads, 67 and 70, (102, 32, 20, 1024), 320 threads, 71 and 69. Floats of a warp alone have 128: (2175, 32, 2, 482)
 #: take 129 us so and 142 with 80.
 _MOST_THREADS_OF_80, _MOST_THREADS_OF_80_OF_HALVES = 384, 256
+
+#: And of halves of a warp alone, by its rows: (900, 32, 16, 121), 8 rows, take 65 us with 80 registers and 74 with 64,
+#: (600, 32, 48, 49), 10 rows, 56 with 96 and 63 with 80, (500, 32, 64, 49), 13 rows, 66 with 128 and 76 with 96.
+_THREADS_OF_HALVES_ALONE = ((8, THREADS_OF_80), (10, THREADS_OF_96), (14, THREADS_OF_128))
 
 
 def are_of_channels(groups: Groups, spec: Normalization) -> bool:
@@ -67,6 +73,8 @@ def have_warps_alone(groups: Groups, rows: int, device: DeviceProperties) -> boo
     are_floats = groups.source.dtype.itemsize == 4
     if rows in _MANY_ALONE and are_many(groups, rows, device):
         return are_floats or groups.operands.are_of_runs
+    if rows in _VERY_MANY_ALONE and are_very_many(groups, rows, device):
+        return not are_floats and groups.operands.are_of_runs
     are_some = groups.count > device.multiprocessors and groups.count * rows // device.multiprocessors not in _NOT_ALONE
     return are_floats and rows in _ALONE and are_some
 
@@ -87,7 +95,9 @@ def threads_of_channels(groups: Groups, rows: int, warps: int, of_warp: int, dev
         are_alone = warps > _MOST_WARPS_OF_80 and groups.count > device.multiprocessors
         are_long = groups.count * rows > _ROWS_OF_48 * device.multiprocessors
         return THREADS_OF_48 if are_late and (are_long or are_alone) else None
+    if warps == 1 and are_halves:
+        return next(threads for most, threads in _THREADS_OF_HALVES_ALONE if rows <= most)
     if warps == 1:
-        return THREADS_OF_64 if are_halves else THREADS_OF_128
+        return THREADS_OF_128
     most = _MOST_THREADS_OF_80_OF_HALVES if are_halves else _MOST_THREADS_OF_80
     return THREADS_OF_80 if warps * LANES <= most else THREADS_OF_64

@@ -184,7 +184,7 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
     if _holds_most(groups, rows):
         return MOST_ROWS
     if are_of_channels(groups, spec) and have_warps_alone(groups, rows, device):
-        return ROWS_OF_ALONE
+        return max(ROWS_OF_ALONE, rows)
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
     is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
     least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
