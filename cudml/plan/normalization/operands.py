@@ -82,7 +82,7 @@ class Operands(NamedTuple):
 
     @property
     def are_of_runs(self) -> bool:
-        """Whether runs that have these numbers begin and end inside of chunks of several."""
+        """Whether runs that share a number begin and end anywhere in a chunk."""
         return self._part < min(self.chunk, self.run)
 
     @property
@@ -122,6 +122,6 @@ class Operands(NamedTuple):
 
     @property
     def _runs_of_chunk(self) -> int:
-        """kernels/normalization.cuh: RUNS."""
+        """kernels/normalization.cuh: runs_of()."""
         runs, place = divmod(self.chunk - 1, self.run)
         return runs + (2 if place >= self._part else 1)
