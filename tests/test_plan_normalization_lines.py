@@ -673,10 +673,17 @@ def test_floats_that_begin_anywhere_share_warps_in_a_second_wave(shape, warps):
     assert constants(plan).get("WARPS") == warps
 
 
-def _scaled(shape: tuple[int, ...], dtype: str, axes: tuple[int, ...], operand: tuple[int, ...]) -> Plan:
+def _scaled(
+    shape: tuple[int, ...],
+    dtype: str,
+    axes: tuple[int, ...],
+    operand: tuple[int, ...],
+    activation: Activation | None = None,
+) -> Plan:
     """With a scale and a bias of that shape."""
     array, scale = layout(shape, dtype), layout(operand, dtype)
-    return make_plan(Normalization(axes), {"input": array, "output": array, "scale": scale, "bias": scale})
+    arrays = {"input": array, "output": array, "scale": scale, "bias": scale}
+    return make_plan(Normalization(axes, activation=activation), arrays)
 
 
 @pytest.mark.parametrize(
@@ -766,4 +773,10 @@ def test_rows_of_not_many_groups_that_begin_anywhere_have_most_registers(shape, 
 )
 def test_warps_have_fewer_rows_of_few_groups_of_channels(shape, dtype, rows):
     plan = _scaled(shape, dtype, (1, 2), (shape[1], 1))
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((462, 165, 32), "4"), ((463, 165, 32), "8")])
+def test_warps_have_more_rows_of_many_groups_of_channels_with_gelu(shape, rows):
+    plan = _scaled(shape, "float16", (1, 2), (shape[1], 1), Activation("gelu"))
     assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)

@@ -63,9 +63,9 @@ _LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
 #: Of halves with a scale of each channel, if groups are no more than multiprocessors, or, if they have more rows than
-#: the second, so many for each: (41, 165, 4, 7) float16s over 1, 2, 3 take an H200 3.1 us by 4 rows and 4.4 by 8, (135,
-#: 3, 25, 194) over 2, 3 5.4 and 7.5, (11, 4, 11, 190) 2.4 by 2 and 2.5 by 4, but (299, 40, 2, 43) over 1, 2, 3 4.0 and
-#: 3.8.
+#: the second, so many for each, which makes a difference with gelu alone: (41, 165, 4, 7) float16s over 1, 2, 3 take
+#: an H200 3.1 us by 4 rows and 4.4 by 8, (135, 3, 25, 194) over 2, 3 5.4 and 7.5, (11, 4, 11, 190) 2.4 by 2 and 2.5
+#: by 4, but (299, 40, 2, 43) over 1, 2, 3 4.0 and 3.8.
 _LINE_ROWS_OF_FEW_CHANNELS = ((4, 1), (16, 2), (64, 4), (128, 8))
 _MOST_FEW_CHANNELS, _ROWS_OF_MORE_CHANNELS, _MOST_OF_LONG_CHANNELS = 1, 16, 3.5
 
