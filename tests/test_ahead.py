@@ -77,7 +77,7 @@ def planned(spec, source, device=H200):
     ("spec", "dtype", "small", "large"),
     [
         (Scan("sum", F32, 0), "float32", (1024, 1024), (4096, 1024)),  # columns
-        (Scan("sum", F32, 1), "float32", (1000, 10), (1 << 21, 10)),  # short lines
+        (Scan("sum", F32, 1), "float32", (40_000, 10), (1 << 21, 10)),  # short lines
         (Scan("sum", F32, 1), "float32", (1000, 12), (1 << 21, 12)),
         (Scan("sum", F32, 1), "float32", (1000, 16), (1 << 21, 16)),
         (Scan("sum", np.dtype(np.uint8), 1), "uint8", (1000, 3), (1 << 25, 3)),

@@ -69,7 +69,7 @@ def test_kernels_of_a_normalization(shape, axes, expected):
         ((65536, 4096), (0,), ["normalize_strips"]),
         ((65535, 4096), (0,), ["sum_tiled_lines", "apply_turned"]),
         ((4096, 512), (0,), ["normalize_lines", "apply_turned"]),
-        ((4096, 8), (0,), ["normalize_lines"]),
+        ((4096, 8), (0,), ["normalize_clustered_lines"]),
         ((100, 100), (0,), ["normalize_short_lines"]),
     ],
 )

@@ -71,7 +71,7 @@ def test_tiles_of_moments_are_not_half_empty(groups, length, warps, rounds, tile
         ((131_072, 224), "float32", ("normalize_short_lines", "4", "8")),
         ((32_768, 10_029), "float32", ("normalize_lines", "8", "2")),
         ((32_768, 10_032), "float32", ("normalize_lines", "8", "2")),
-        ((132, 5958), "float32", ("normalize_lines", "8", "1")),  # no more blocks than that
+        ((132, 5958), "float32", ("normalize_lines", "4", "1")),  # no more blocks than that
         ((32_768, 3001), "float16", ("normalize_lines", "12", "12")),
         ((32_768, 3501), "float16", ("normalize_lines", "4", "6")),
     ],
@@ -154,6 +154,10 @@ def test_a_chunk_has_the_numbers_of_all_its_runs(dtype, run):
         ("float32", (2048, 320), 1, 4),  # few: a short group
         ("float32", (4681, 7168), 7, 8),
         ("float32", (65_536, 4096), 8, 4),
+        ("float32", (132, 1047), 5, 2),  # no more groups than multiprocessors
+        ("float32", (133, 1047), 3, 4),
+        ("float64", (132, 1537), 7, 4),
+        ("float64", (133, 1537), 4, 8),
         ("float32", (204, 5120), 10, 4),  # few
         ("float32", (819, 5120), 5, 8),
         ("float32", (512, 8192), 16, 4),
@@ -172,6 +176,31 @@ def test_warps_that_share_a_group_hold_rows_that_exist(dtype, shape, warps, rows
     arrays = {"input": array, "output": array, "scale": operand, "bias": operand}
     found = constants(make_plan(Normalization((1,)), arrays))
     assert (found.get("WARPS", "1"), found["ROWS"]) == (str(warps), str(rows))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "row", "pitch", "rows"),
+    [
+        ("float16", 640, 648, "4"),  # 40 rows
+        ("float16", 648, 656, "8"),
+        ("float16", 640, 641, "4"),  # begin anywhere
+        ("float16", 648, 649, "4"),
+        ("float32", 512, 516, "4"),  # 64 rows
+        ("float32", 520, 524, "8"),
+    ],
+)
+def test_rows_of_a_warp_of_groups_of_several_runs(dtype, row, pitch, rows):
+    shape = (300, 16, row)
+    array = layout(shape, dtype, strides=(16 * pitch, pitch, 1))
+    plan = make_plan(Normalization((1, 2)), {"input": array, "output": layout(shape, dtype)})
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)
+
+
+@pytest.mark.parametrize(("dtype", "rows"), [("float32", "8"), ("float64", "4")])
+def test_warps_have_more_rows_with_gelu_but_of_doubles(dtype, rows):
+    array = layout((400, 24 * LANES * 16 // np.dtype(dtype).itemsize), dtype)
+    plan = make_plan(Normalization((1,), activation=Activation("gelu")), {"input": array, "output": array})
+    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)
 
 
 @pytest.mark.parametrize(
@@ -432,10 +461,12 @@ def test_two_crews_of_loaders_put_halves_of_longer_runs_together(shape, crews, l
         ((46, 8192), "float32", 8, 2, 8, True),
         ((47, 8192), "float32", 4, 4, 6, True),
         ((67, 8192), "float32", None, None, None, None),  # more than fill the GPU
-        ((1, 4096), "float32", None, None, None, None),
+        ((1, 4096), "float32", 8, 1, 8, True),
+        ((17, 4096), "float32", None, None, None, None),
+        ((1, 2560), "float32", None, None, None, None),
         ((8, 12_288), "float16", 6, 2, 8, True),
         ((64, 12_288), "float16", 3, 4, 6, True),
-        ((16, 8192), "float16", 8, 1, 8, True),  # slower to load than floats
+        ((16, 8192), "float16", 8, 1, 8, True),
         ((17, 8192), "float16", None, None, None, None),
         ((1, 5120), "float16", None, None, None, None),
         ((16, 4095), "float32", 8, 1, 8, True),  # begin anywhere
@@ -465,7 +496,16 @@ def test_clusters_load_wide_scales_late():
 
 @pytest.mark.parametrize(
     ("shape", "kernel"),
-    [((1, 16_384), "normalize_lines"), ((8, 65_536), "normalize_clustered_lines"), ((64, 65_536), "sum_tiled_lines")],
+    [
+        ((1, 8192), "normalize_lines"),
+        ((1, 8193), "normalize_clustered_lines"),
+        ((2, 4095), "normalize_clustered_lines"),  # begin anywhere
+        ((1, 2559), "normalize_lines"),
+        ((33, 16_384), "normalize_clustered_lines"),
+        ((34, 16_384), "normalize_lines"),
+        ((8, 65_536), "normalize_clustered_lines"),
+        ((64, 65_536), "sum_tiled_lines"),
+    ],
 )
 def test_clusters_add_up_few_long_groups(shape, kernel):
     moments = layout((shape[0], 1), "float32")
@@ -773,10 +813,4 @@ def test_rows_of_not_many_groups_that_begin_anywhere_have_most_registers(shape, 
 )
 def test_warps_have_fewer_rows_of_few_groups_of_channels(shape, dtype, rows):
     plan = _scaled(shape, dtype, (1, 2), (shape[1], 1))
-    assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)
-
-
-@pytest.mark.parametrize(("shape", "rows"), [((462, 165, 32), "4"), ((463, 165, 32), "8")])
-def test_warps_have_more_rows_of_many_groups_of_channels_with_gelu(shape, rows):
-    plan = _scaled(shape, "float16", (1, 2), (shape[1], 1), Activation("gelu"))
     assert (kernels(plan), constants(plan)["ROWS"]) == (["normalize_lines"], rows)

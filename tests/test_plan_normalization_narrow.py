@@ -43,6 +43,7 @@ def _shares(plan: Plan) -> tuple[int, ...]:
         ((1024, 64), "float16", (2, 8, 16, 1, 8)),
         ((4096, 64), "float16", (2, 8, 32, 2, 8)),
         ((8192, 64), "float16", (4, 4, 64, 2, 8)),
+        ((1024, 64), "float64", (1, 8, 32, 2, 8)),
         ((2048, 5), "float16", (1, 8, 16, 2, 8)),
         ((4096, 2), "float16", (2, 1, 64, 1, 8)),
         ((2048, 3), "float32", (1, 4, 32, 2, 8)),
@@ -67,9 +68,15 @@ def test_other_columns_are_not(shape, dtype, vector, across):
     assert _shares(_plan(shape, dtype))[:2] == (vector, across)
 
 
-def test_columns_with_a_scale_for_each_row_are_not():
-    plan = _plan((256, 64), scale=layout((256, 1)))
-    assert constants(plan)["VECTOR"] == "2"
+@pytest.mark.parametrize("scale", [(256, 1), (256, 64)])
+def test_so_are_columns_with_a_scale_for_each_row(scale):
+    assert _shares(_plan((256, 64), scale=layout(scale))) == _shares(_plan((256, 64)))
+
+
+@pytest.mark.parametrize(("shape", "shares"), [((256, 54), (1, 8, 64, 1, 1)), ((1024, 54), (1, 8, 64, 4, 1))])
+def test_so_are_moments_but_by_clusters(shape, shares):
+    moments = {name: layout((1, shape[1])) for name in ("mean", "variance")}
+    assert _shares(make_plan(Moments((0,)), {"input": layout(shape), **moments})) == shares
 
 
 @pytest.mark.parametrize(
@@ -115,10 +122,10 @@ def test_rows_with_gaps_stay_strips_of_their_own():
     ],
 )
 def test_a_few_narrow_columns_are_lines(shape, dtype, are_lines):
-    assert (kernels(_plan(shape, dtype))[0] in ("normalize_lines", "normalize_clustered_lines")) == are_lines
     source, moments = layout(shape, dtype), layout((1, shape[1]), "float64")
-    plan = make_plan(Moments((0,)), {"input": source, "mean": moments, "variance": moments})
-    assert kernels(plan)[0] in ("normalize_columns", "normalize_clusters", "sum_columns")
+    of_moments = make_plan(Moments((0,)), {"input": source, "mean": moments, "variance": moments})
+    for plan in (_plan(shape, dtype), of_moments):
+        assert (kernels(plan)[0] in ("normalize_lines", "normalize_clustered_lines")) == are_lines
 
 
 def test_longer_narrow_columns_are_lines_only_where_clusters_share_them():

@@ -29,8 +29,11 @@ from cudml.plan.spec import Scan, SegmentedScan
         ((300, 36), 1, ["scan_flat_lines"]),
         ((300, 64), 1, ["scan_short_lines"]),
         ((300, 7), 1, ["scan_short_lines"]),
-        ((300, 35), 1, ["scan_shifted_lines"]),
-        ((300, 65), 1, ["scan_shifted_lines"]),
+        ((300, 35), 1, ["scan_short_lines"]),
+        ((300, 65), 1, ["scan_lines"]),
+        ((6288, 35), 1, ["scan_short_lines"]),  # else fewer blocks than multiprocessors
+        ((6289, 35), 1, ["scan_shifted_lines"]),
+        ((2097, 65), 1, ["scan_shifted_lines"]),
         ((300, 129), 1, ["scan_lines"]),
         ((32, 8000), 0, ["scan_short_columns"]),
         ((128, 8000), 0, ["scan_short_columns"]),
@@ -94,11 +97,14 @@ def test_warps_and_rows_cover_a_line(rows):
     assert rows_of_each <= 4
 
 
-@pytest.mark.parametrize(("length", "lanes"), [(4, 1), (5, 2), (9, 3), (32, 8), (33, 9), (64, 16)])
-def test_short_lines_share_a_row(length, lanes):
-    plan = scan((1000, length))
+@pytest.mark.parametrize(
+    ("lines", "length", "lanes"),
+    [(99, 4, 1), (99, 5, 2), (99, 9, 4), (30_000, 9, 3), (99, 32, 8), (99, 33, 16), (9000, 33, 9), (99, 64, 16)],
+)
+def test_short_lines_share_a_row(lines, length, lanes):
+    plan = scan((lines, length))
     assert constants(plan)["LINE_LANES"] == str(lanes)
-    assert plan.launches[0].grid * 4 * int(constants(plan)["ROWS"]) * (32 // lanes) >= 1000
+    assert plan.launches[0].grid * 4 * int(constants(plan)["ROWS"]) * (32 // lanes) >= lines
 
 
 @pytest.mark.parametrize(

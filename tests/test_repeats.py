@@ -601,5 +601,5 @@ def test_known_calls_are_listed_with_their_hits(host, monkeypatch):
         cudml.cumsum(host.asarray(X), 1)
     _, line, last = info.plans().splitlines()
     assert line.split()[0] == "2"
-    assert "scan_shifted_lines<<<" in line
+    assert "scan_short_lines<<<" in line
     assert last == "1 calls known, 2 hits"

@@ -366,6 +366,29 @@ def test_threads_of_many_columns_have_the_bits_of_padded_rows(xp, monkeypatch, s
     assert_same_bits(out.read(), xp.to_numpy(padded))
 
 
+#: Of two chunks to four.
+@directions
+@exclusions
+@pytest.mark.parametrize("shape", [(700, 9), (67, 12), (301, 15), (203, 18), (97, 20), (130, 26), (61, 30)], ids=str)
+def test_lines_of_a_few_chunks_of_halves_have_the_bits_of_padded_rows(xp, shape, exclusive, reverse):
+    values = _order_counts(shape)
+    out = Poisoned(xp, shape, np.dtype(np.float16))
+    cumsum(xp.asarray(values), 1, out=out.array, exclusive=exclusive, reverse=reverse)
+    padded = cumsum(place(xp, values, "padded lines"), 1, exclusive=exclusive, reverse=reverse)
+    assert_same_bits(out.read(), xp.to_numpy(padded))
+
+
+def _order_counts(shape: tuple[int, int]) -> np.ndarray:
+    """Halves of which most lines have other running sums if they are added up from left to right: large ones leave
+    nothing but what the small ones between them were rounded to."""
+    draw = np.random.default_rng(63)
+    large, small = draw.choice([-4096, 4096], shape), draw.uniform(-0.01, 0.01, shape)
+    values = np.where(draw.random(shape) < 0.5, large, small).astype(np.float16)
+    from_left = np.cumsum(values, 1, np.float32).astype(np.float16)
+    assert np.any(from_left != cumsum(values, 1), 1).mean() > 0.1
+    return values
+
+
 #: Outer axis, steps and columns: a part of a row of the tree, and several; blocks with a part of their panels; panels
 #: of an odd number of bytes; and more columns than a warp has lanes.
 PANELS = [(70, 16, 3), (300, 5, 2), (33, 31, 5), (41, 33, 3), (19, 64, 3), (7, 200, 5), (5, 1111, 2), (9, 20, 33)]

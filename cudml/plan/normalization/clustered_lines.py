@@ -31,18 +31,15 @@ from cudml.plan.spec import Normalization
 #: 15.6 as a stream, (64, 40000), 320 blocks, 12.2 and 14.9.
 _ROWS_OF_ALL_AT_ONCE = 8
 
-#: Rows that a group has more of, as one block holds fewer as fast, unless it is of halves or of what else takes long to
-#: load: (9, 5888) float16s take an H200 2.5 us so and 2.7 by a block each, (14, 72, 6, 13) bfloat16s over 1, 2,
-#: 3 2.6 and 3.2, (1, 20, 1152, 3) floats with a scale of each channel 2.7 and 3.2, but (30, 2560) 2.5 and 2.3.
-_LEAST_ROWS = 32
-
 #: Rows of a group that one block can have too, and is faster with if there is more work than this, unless it would load
 #: elements one by one.
 _ROWS_OF_BLOCK, _WORK_OF_BLOCK = 128, 2.0
 
-#: Mean and variance alone, of what a block does not hold, gain up to this much work: those of (8, 65536) floats take an
-#: H100 3.9 us so and 4.5 in tiles, of (64, 32768) 7.1 and 6.7.
-_WORK_OF_MOMENTS = 1.0
+#: Mean and variance alone gain up to this much work, of whole chunks if groups have more rows than so many: those of
+#: (8, 65536) floats take an H100 3.9 us so and 4.5 in tiles, of (64, 32768) 7.1 and 6.7, of (2, 14508), 114 rows, an
+#: H200 2.5 and 3.2 by a block, of (17, 8, 96, 5) over 0, 2, 3, padded, 64 rows, 2.5 and 3.2, but of (3, 16, 128, 2)
+#: over 1, 2, 3, 32 rows, 2.2 and 1.8.
+_WORK_OF_MOMENTS, _ROWS_OF_MOMENTS = 1.0, 64
 
 
 class _Share(NamedTuple):
@@ -64,6 +61,7 @@ class _Share(NamedTuple):
 #: The first that fits is taken: by what was the fastest of a dozen on an H200. (8, 7680) floats take 2.6 us by two rows
 #: in each of four warps, 3.0 by four in each of eight and 3.4 by a block each, (36, 11520) float16s 3.1, 3.2 and 4.3,
 #: (56, 15616) 4.1 by two in each of four, 3.8 by four and 4.6 by a block each, but (79, 7936) floats 4.3, 4.0 and 3.9.
+#: (5, 2, 860, 2) floats over 1, 2, 3, 27 rows, take 2.8 us by one in each of four warps and 3.4 by a block each.
 _SHARES_OF_SHORT = (
     _Share(range(21, 33), 0.125, 4, 1, THREADS_OF_64, True),
     _Share(range(33, 65), 0.7, 4, 2, THREADS_OF_64, True),
@@ -121,21 +119,16 @@ def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProp
 def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | None:
     """Of groups of so many rows."""
     work = groups.count * math.ceil(rows / LANES) / device.multiprocessors
-    if (rows <= _LEAST_ROWS and not _take_long(groups)) or work > _most_work(groups, rows, device):
+    if work > _most_work(groups, rows, device):
         return None
     shifted_halves = groups.source.dtype.itemsize <= 2 and not groups.packed("input")
     shares = _SHARES_OF_SHIFTED_HALVES if shifted_halves else _SHARES
     return next((share for share in shares if rows in share.of_group and work <= share.most_work), None)
 
 
-def _take_long(groups: Groups) -> bool:
-    """Whether rows are slow to load, or scale and bias of them."""
-    return groups.source.dtype.itemsize == 2 or not groups.packed("input") or groups.operands.are_of_runs
-
-
 def _most_work(groups: Groups, rows: int, device: DeviceProperties) -> float:
     """That clusters are faster with."""
     if not groups.has("output"):
-        return _WORK_OF_MOMENTS if rows > _ROWS_OF_BLOCK else 0
+        return _WORK_OF_MOMENTS if rows > _ROWS_OF_MOMENTS or not groups.packed("input") else 0
     held_by_block = rows <= _ROWS_OF_BLOCK and not is_better_streamed(groups, rows, device)
     return _WORK_OF_BLOCK if held_by_block else math.inf

@@ -59,19 +59,15 @@ _LINE_ROWS_OF_DOUBLES = ((4, 1), (8, 2), (60, 4), (96, 8), (128, 16))
 _LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 
 #: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2, and
-#: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8.
+#: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8. And of no more groups than multiprocessors, where a call
+#: takes as long as one warp does: (41, 165, 4, 7) float16s over 1, 2, 3 take an H200 3.1 us by 4 rows and 4.4 by 8,
+#: (28, 56, 20, 8) bfloat16s over 0, 2, 3 with tanh 3.8 by 4 and 5.2 by 8, (128, 1047) floats with scales of their own
+#: 3.2 by 2 and 3.9 by 4.
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
-#: Of halves with a scale of each channel, if groups are no more than multiprocessors, or, if they have more rows than
-#: the second, so many for each, which makes a difference with gelu alone: (41, 165, 4, 7) float16s over 1, 2, 3 take
-#: an H200 3.1 us by 4 rows and 4.4 by 8, (135, 3, 25, 194) over 2, 3 5.4 and 7.5, (11, 4, 11, 190) 2.4 by 2 and 2.5
-#: by 4, but (299, 40, 2, 43) over 1, 2, 3 4.0 and 3.8.
-_LINE_ROWS_OF_FEW_CHANNELS = ((4, 1), (16, 2), (64, 4), (128, 8))
-_MOST_FEW_CHANNELS, _ROWS_OF_MORE_CHANNELS, _MOST_OF_LONG_CHANNELS = 1, 16, 3.5
-
-#: And where groups are more, of which aligned ones have scales of more than two channels in a chunk: (296, 23, 333, 15)
-#: float16s, 20 rows, take 60 us by 4 rows and 74 by 8, (463, 165, 28), 18 rows, 5.2 and 7.7, (621, 2, 111, 20), 9 rows,
-#: 6.7 by 2 and 7.0 by 4.
+#: Of more groups of halves with a scale of each channel, of which aligned ones have scales of more than two channels in
+#: a chunk: (296, 23, 333, 15) float16s, 20 rows, take 60 us by 4 rows and 74 by 8, (463, 165, 28), 18 rows, 5.2 and
+#: 7.7, (621, 2, 111, 20), 9 rows, 6.7 by 2 and 7.0 by 4.
 _LINE_ROWS_OF_CHANNELS = ((4, 1), (10, 2), (64, 4), (128, 8))
 
 #: Halves in more rows of runs that begin anywhere, of which a warp has 8, are slower than as a stream: (100, 320, 15,
@@ -79,14 +75,16 @@ _LINE_ROWS_OF_CHANNELS = ((4, 1), (10, 2), (64, 4), (128, 8))
 #: us and 31, (4, 3000, 61, 51) 111 and 138.
 _MOST_ROWS_OF_RUNS = 64
 
-#: With gelu, which takes long, a warp that holds more hides more. So does one of halves, but should hold few rows that
-#: do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and 92.
+#: With gelu, which takes long, a warp that holds more hides more, but of doubles. So does one of halves, but should
+#: hold few rows that do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and
+#: 92.
 _LINE_ROWS_OF_GELU = ((4, 1), (8, 2), (16, 4), (128, 8))
 _LINE_ROWS_OF_HALVES = ((4, 1), (8, 2), (20, 4), (32, 8), (40, 4), (128, 8))
 
-#: And where they are not many: (36, 7168) float16s with their own scale take an H200 2.1 us so and 3.3 by 8 rows, (128,
-#: 8192) 3.1 and 3.7. Of floats, of which those of no more rows than that are to be no more for each multiprocessor:
-#: (204, 5120) floats take 3.8 us so and 5.0 by 8 rows, (819, 5120) 11.2 and 10.8, (512, 8192) 11.3 and 12.2.
+#: And where they are not many, or a group is several dense runs: (6258, 2, 8, 616) float16s over 2, 3, of padded rows,
+#: take an H200 70 us so and 74 by 8 rows, (1324, 4, 64, 256) bfloat16s, 64 rows, 85 and by 4 rows 102. Of floats, of
+#: which those of no more rows than that are to be no more for each multiprocessor: (204, 5120) floats take 3.8 us so
+#: and 5.0 by 8 rows, (819, 5120) 11.2 and 10.8, (512, 8192) 11.3 and 12.2.
 _LINE_ROWS_OF_FEW_HALVES, _LINE_ROWS_OF_FEW = ((4, 1), (8, 2), (40, 4), (128, 8)), ((4, 1), (8, 2), (64, 4), (128, 8))
 _MOST_ROWS_OF_SHORT, _FEW_SHORT_ROWS = 40, 128
 
@@ -214,8 +212,8 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
-    if _are_few_channels(groups, rows, device):
-        return _LINE_ROWS_OF_FEW_CHANNELS
+    if groups.count <= device.multiprocessors:
+        return _LINE_ROWS_OF_RUNS
     if _are_slow_channels(groups):
         return _LINE_ROWS_OF_CHANNELS
     if are_of_channels(groups, spec):
@@ -224,12 +222,13 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
         return _LINE_ROWS_OF_HALVES if are_many(groups, rows, device) else _LINE_ROWS_OF_FEW_HALVES
     if _is_of_halves(groups) and not is_gelu(spec):
         return _LINE_ROWS_OF_SCALED_SHIFTED_HALVES if groups.operands.are_own else _LINE_ROWS_OF_SHIFTED_HALVES
-    if (groups.source.dtype.itemsize == 2 and not are_any_runs(groups)) or is_gelu(spec):
-        return _LINE_ROWS_OF_GELU
     if in_runs:
-        return _LINE_ROWS_OF_RUNS
+        are_dense_halves = groups.source.dtype.itemsize == 2 and not are_any_runs(groups)
+        return _LINE_ROWS_OF_FEW_HALVES if are_dense_halves else _LINE_ROWS_OF_RUNS
     if groups.source.dtype.itemsize == 8:
         return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
+    if groups.source.dtype.itemsize == 2 or is_gelu(spec):
+        return _LINE_ROWS_OF_GELU
     if groups.is_double:
         return _OTHER_LINE_ROWS
     are_short = rows <= _MOST_ROWS_OF_SHORT and groups.count * rows > _FEW_SHORT_ROWS * device.multiprocessors
@@ -241,13 +240,6 @@ def _are_slow_channels(groups: Groups) -> bool:
     """Whether these are halves that begin anywhere, or whose chunks have scales of more than two channels."""
     are_slow = not groups.packed("input") or groups.operands.of_chunk > 2
     return are_slow and groups.source.dtype.itemsize == 2 and groups.operands.are_of_channels
-
-
-def _are_few_channels(groups: Groups, rows: int, device: DeviceProperties) -> bool:
-    """Whether these are few groups of halves with a scale of each channel, so that warps had better have few rows."""
-    most = _MOST_OF_LONG_CHANNELS if rows > _ROWS_OF_MORE_CHANNELS else _MOST_FEW_CHANNELS
-    are_few = groups.count <= most * device.multiprocessors
-    return are_few and groups.source.dtype.itemsize == 2 and groups.operands.are_of_channels
 
 
 def _is_of_halves(groups: Groups) -> bool:

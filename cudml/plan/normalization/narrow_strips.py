@@ -1,9 +1,11 @@
-"""How columns of floats that are normalized are shared out where there are so few elements that a call takes as long as
-one block does: in narrow strips, as a multiprocessor needs 1.6 ns for each row of a strip, however wide that is, and
-adds up few columns faster.
+"""How columns of floats are shared out where there are so few elements that a call takes as long as one block does: in
+narrow strips, as a multiprocessor needs 1.6 ns for each row of a strip, however wide that is, and adds up few columns
+faster.
 
-On an H200 (606, 54) float16s over 0 take 2.3 us so and 4.5 in strips of 128 bytes, (512, 1024) floats 2.5 and 2.9;
-(1024, 54) float16s by clusters 2.3 and 5.8, (2048, 8) floats 2.3 and in two steps 4.1, (8192, 8) 3.4 and 4.1.
+On an H200 (606, 54) float16s over 0 take 2.3 us so and 4.5 in strips of 128 bytes, (512, 1024) floats 2.5 and 2.9, with
+a scale for each element (240, 34) 3.4 and 3.8, their mean and variance in (94, 65) float16s 2.2 and 2.6; (1024, 54)
+float16s by clusters 2.3 and 5.8, (2048, 8) floats 2.3 and in two steps 4.1, (8192, 8) 3.4 and 4.1, (705, 29) float64s
+3.4 and 4.5.
 """
 
 from __future__ import annotations
@@ -15,9 +17,6 @@ from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import power_of_two, powers_of_two
 from cudml.plan.normalization.column_tiles import Columns, vector_of
 from cudml.plan.normalization.groups import Groups
-
-#: Bytes of an element.
-_SIZES = (2, 4)
 
 #: How wide strips of whole columns are, in bytes, or a multiple of it, if more would be more blocks than
 #: multiprocessors: (512, 2048) floats take 3.9 us in strips of 64 bytes, 4.4 of 32 and 5.1 of 128.
@@ -47,7 +46,7 @@ _MOST_BLOCKS, _MOST_BYTES = 2, 19_000
 
 def narrow_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
     """Strips of whole columns in place of wide ones, which are few; None where they are no faster."""
-    if not _are_able(groups) or groups.length < _LEAST_LENGTH or groups.by_rows:
+    if not groups.are_floats or groups.length < _LEAST_LENGTH or groups.by_rows:
         return None
     chunks = math.ceil(groups.length / groups.chunk)
     least = max(_STRIP_BYTES // groups.source.dtype.itemsize, power_of_two(math.ceil(_LEAST_THREADS / chunks)))
@@ -65,8 +64,9 @@ def narrow_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
 
 
 def narrow_clusters(groups: Groups, device: DeviceProperties) -> Columns | None:
-    """Strips of columns that a cluster of blocks shares; None where they are no faster."""
-    if not device.clusters or not _are_able(groups) or groups.length not in _OF_CLUSTERS:
+    """Strips of columns that are normalized, which a cluster of blocks shares; None where they are no faster."""
+    are_able = device.clusters and groups.are_floats and groups.has("output")
+    if not are_able or groups.length not in _OF_CLUSTERS:
         return None
     nbytes, most_across = _BY_WORDS if groups.length <= _MOST_BY_WORDS else _BY_PAIRS
     vector = vector_of(groups, nbytes)
@@ -87,9 +87,3 @@ def _clusters(groups: Groups, vector: int, across: int) -> Iterator[Columns]:
         blocks = math.ceil(groups.length / columns.tile)
         if 1 < blocks <= _MOST_BLOCKS_OF_CLUSTER:
             yield columns._replace(blocks=blocks)
-
-
-def _are_able(groups: Groups) -> bool:
-    """Whether these are floats or halves that are normalized, with one scale and bias for each column."""
-    are_floats = groups.are_floats and groups.source.dtype.itemsize in _SIZES
-    return are_floats and groups.has("output") and not groups.operands.differ_down
