@@ -366,6 +366,21 @@ def test_threads_of_many_columns_have_the_bits_of_padded_rows(xp, monkeypatch, s
     assert_same_bits(out.read(), xp.to_numpy(padded))
 
 
+@directions
+@exclusions
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element", "padded lines"])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("shape", [(300, 5), (97, 17), (61, 33), (40, 65), (9, 255)], ids=str)
+def test_short_lines_of_any_address_where_they_fill_all_blocks(xp, shape, dtype, pattern, exclusive, reverse):
+    values = values_for("sum", np.random.default_rng(64), shape, np.dtype(dtype))
+    out = Poisoned(xp, shape, np.dtype(dtype))
+    with xp.planned_for(multiprocessors=1):
+        cumsum(place(xp, values, pattern), 1, dtype, out.array, exclusive=exclusive, reverse=reverse)
+    assert_scan(out.read(), "sum", values, np.dtype(dtype), axis=1, exclusive=exclusive, reverse=reverse)
+    others = cumsum(xp.asarray(values), 1, dtype, exclusive=exclusive, reverse=reverse)
+    assert_same_bits(out.read(), xp.to_numpy(others))
+
+
 #: Of two chunks to four.
 @directions
 @exclusions
