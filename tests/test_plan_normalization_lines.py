@@ -500,7 +500,7 @@ def test_clusters_load_wide_scales_late():
         ((1, 8192), "normalize_lines"),
         ((1, 8193), "normalize_clustered_lines"),
         ((2, 4095), "normalize_clustered_lines"),  # begin anywhere
-        ((1, 2559), "normalize_lines"),
+        ((2, 2559), "normalize_lines"),  # 20 rows
         ((33, 16_384), "normalize_clustered_lines"),
         ((34, 16_384), "normalize_lines"),
         ((8, 65_536), "normalize_clustered_lines"),

@@ -68,9 +68,11 @@ def test_other_columns_are_not(shape, dtype, vector, across):
     assert _shares(_plan(shape, dtype))[:2] == (vector, across)
 
 
-@pytest.mark.parametrize("scale", [(256, 1), (256, 64)])
-def test_so_are_columns_with_a_scale_for_each_row(scale):
-    assert _shares(_plan((256, 64), scale=layout(scale))) == _shares(_plan((256, 64)))
+@pytest.mark.parametrize("length", [256, 1024])
+@pytest.mark.parametrize("columns", [1, 64])
+def test_so_are_columns_with_a_scale_for_each_row(length, columns):
+    plan, scaled = (_plan((length, 64), **scale) for scale in ({}, {"scale": layout((length, columns))}))
+    assert (kernels(scaled), _shares(scaled)) == (kernels(plan), _shares(plan))
 
 
 @pytest.mark.parametrize(("shape", "shares"), [((256, 54), (1, 8, 64, 1, 1)), ((1024, 54), (1, 8, 64, 4, 1))])

@@ -125,6 +125,13 @@ def test_tiny_lines_fill_whole_words(dtype, length, lines):
         assert plan.launches[0].grid * 4 * 32 * int(found["ROWS"]) * lines >= 10_000
 
 
+@pytest.mark.parametrize(("stored", "dtype"), [("int8", "int8"), ("int8", "int64")])
+def test_few_lines_of_bytes_are_moved_in_words(stored, dtype):
+    shape = (300, 35)
+    plan = make_plan(Scan("sum", np.dtype(dtype), 1), {"input": layout(shape, stored), "output": layout(shape, dtype)})
+    assert kernels(plan) == ["scan_shifted_lines"]
+
+
 @pytest.mark.parametrize(
     ("source", "shifted"),
     [

@@ -58,6 +58,11 @@ def scan(
     return Call(name, compute, expected, device=device)
 
 
+def filled(name: str, *arguments: Any, **options: Any) -> Call:
+    """The same on a GPU of one multiprocessor, which the blocks fill."""
+    return scan(name, *arguments, **options, device=ONE_BLOCK)
+
+
 def segmented(name: str, n: int, dtype: Any, starts: Sequence[int], offset: Any = np.int32, **options: Any) -> Call:
     """A scan in segments that begin at `starts`, of which some may be the same: a segment without elements."""
     operation, device = options.pop("operation", "sum"), options.pop("device", SMALL_GPU)
@@ -98,7 +103,7 @@ def crowded(name: str) -> Call:
 
 ROWS = [
     scan("a line in chunks", (99,), np.int32),
-    scan("rows of one warp", (9, 97), np.int32, device=ONE_BLOCK),
+    filled("rows of one warp", (9, 97), np.int32),
     *(scan(f"lines of {rows} rows", (2, 32 * rows - 1), np.complex128) for rows in (2, 3, 4, 6, 8, 12, 16, 24, 32)),
     *(scan(f"lines of {rows} rows", (2, 32 * rows), np.complex128) for rows in (33, 36, 48, 64)),
     scan("rows of a whole tile", (2, 8192), np.int32),
@@ -147,48 +152,22 @@ SHORT_ROWS = [
     scan("lines of three, backwards with an initial value", (90, 3), np.int64, include_initial=True, reverse=True),
     scan("short lines of products, exclusive", (70, 6), np.complex128, operation="product", exclusive=True),
     scan("short lines of every second", (40, 7), np.int32, pattern="every second"),
-    scan("short lines of odd halves", (203, 17), np.float16, device=ONE_BLOCK),
-    scan(
-        "short lines of odd halves in place, backwards",
-        (61, 33),
-        np.float16,
-        out_pattern="same",
-        reverse=True,
-        device=ONE_BLOCK,
-    ),
-    scan("short lines of halves, exclusive", (67, 65), np.float16, exclusive=True, device=ONE_BLOCK),
-    scan("short lines of halves that fill a row", (9, 255), np.float16, reverse=True, device=ONE_BLOCK),
-    scan(
-        "short lines of odd halves, padded",
-        (90, 21),
-        np.float16,
-        pattern="padded lines",
-        out_pattern="contiguous",
-        device=ONE_BLOCK,
-    ),
-    scan(
-        "short lines of halves shifted by an element",
-        (99, 13),
-        np.float16,
-        out_pattern="offset by an element",
-        device=ONE_BLOCK,
-    ),
+    filled("short lines of odd halves", (203, 17), np.float16),
+    filled("short lines of odd halves in place, backwards", (61, 33), np.float16, out_pattern="same", reverse=True),
+    filled("short lines of halves, exclusive", (67, 65), np.float16, exclusive=True),
+    filled("short lines of halves that fill a row", (9, 255), np.float16, reverse=True),
+    filled("short lines of odd halves, padded", (90, 21), np.float16, pattern="padded lines", out_pattern="contiguous"),
+    filled("short lines of halves shifted by an element", (99, 13), np.float16, out_pattern="offset by an element"),
     scan("short lines of odd bytes", (205, 17), np.int8),
     scan("short lines of odd bytes in place", (130, 35), np.int8, out_pattern="same"),
     scan("short lines of bytes summed in int64", (70, 27), np.int64, stored=np.int8, reverse=True),
-    scan("short lines of odd floats", (97, 17), np.float32, device=ONE_BLOCK),
+    filled("short lines of odd floats", (97, 17), np.float32),
     scan("tiny lines of two", (2061, 2), np.float16, reverse=True),
     scan("tiny lines of odd halves", (1501, 3), np.float16),
     scan("tiny lines of odd halves backwards, exclusive", (700, 5), np.float16, reverse=True, exclusive=True),
     scan("tiny lines of odd bytes in place", (1333, 7), np.int8, out_pattern="same"),
     scan("tiny lines of products", (1030, 6), np.int8, operation="product", exclusive=True),
-    scan(
-        "tiny lines of halves shifted by an element",
-        (500, 3),
-        np.float16,
-        pattern="offset by an element",
-        device=ONE_BLOCK,
-    ),
+    filled("tiny lines of halves shifted by an element", (500, 3), np.float16, pattern="offset by an element"),
 ]
 
 

@@ -61,8 +61,8 @@ _LINE_ROWS_OF_SHIFTED_DOUBLES = ((4, 1), (8, 2), (16, 4), (96, 8), (128, 16))
 #: Of groups of several runs, whose addresses take long: (32, 128, 8, 8) over 0, 2, 3 takes 2.7 us in place of 3.2, and
 #: (12, 1000, 23, 23) halves take 18.5 by 4 rows and 34 by 8. And of no more groups than multiprocessors, where a call
 #: takes as long as one warp does: (41, 165, 4, 7) float16s over 1, 2, 3 take an H200 3.1 us by 4 rows and 4.4 by 8,
-#: (28, 56, 20, 8) bfloat16s over 0, 2, 3 with tanh 3.8 by 4 and 5.2 by 8, (128, 1047) floats with scales of their own
-#: 3.2 by 2 and 3.9 by 4.
+#: (28, 56, 20, 8) bfloat16s over 0, 2, 3 with tanh 3.8 by 4 and 5.2 by 8, (103, 48, 8, 32) float16s over 1, 2, 3 with
+#: scales of their own 5.1 and 7.1.
 _LINE_ROWS_OF_RUNS = ((4, 1), (16, 2), (64, 4), (128, 8))
 
 #: Of more groups of halves with a scale of each channel, of which aligned ones have scales of more than two channels in
