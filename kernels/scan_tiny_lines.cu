@@ -1,5 +1,5 @@
-// Running sums and products of lines of a chunk at the most, of one byte or two an element, that lie end to end from a
-// multiple of 16 bytes on. Each lane has some lines, whole words of them, so that no lane has to know of another.
+// Running sums and products of lines of a few chunks, of one byte or two an element, that lie end to end from a multiple
+// of 16 bytes on. Each lane has some lines, whole words of them, so that no lane has to know of another.
 //
 // Constants that the plan sets, beside those of scan_rows.cuh, of which WARPS is 1:
 //     LANE_LINES      lines that a lane has all of
@@ -8,6 +8,7 @@
 #include "scan_rows.cuh"
 
 constexpr int SHARE = LANE_LINES * LENGTH;  // elements of a lane
+static_assert(LENGTH < 4 * CHUNK, "the prefixes of up to three whole chunks are those from left to right");
 
 struct Share {
     static constexpr int WORDS = (SHARE * static_cast<int>(sizeof(Input)) + 3) / 4;
@@ -53,12 +54,14 @@ template <typename Stored> __device__ Share scanned(const Share& share) {
     if constexpr (sizeof(Stored) <= 2 && sizeof(Stored) == sizeof(Output)) {
 #pragma unroll
         for (int line = 0; line < LANE_LINES; line++) {
-            Accumulator sum = Operation::template first<Accumulator>();
+            Accumulator sum = Operation::template first<Accumulator>(), of_chunk = sum, of_chunks = sum;
 #pragma unroll
             for (int number = 0; number < LENGTH; number++) {
                 const int i = line * LENGTH + (REVERSE ? LENGTH - 1 - number : number);
                 const Accumulator before = sum, value = widen(convert<Value>(share.get<Stored>(i)));
-                sum = number == 0 ? value : Operation::combine(before, value);
+                of_chunk = number % CHUNK == 0 ? value : Operation::combine(of_chunk, value);
+                sum = number < CHUNK ? of_chunk : Operation::combine(of_chunks, of_chunk);
+                if (number % CHUNK == CHUNK - 1) of_chunks = sum;
                 result.put(i, convert<Output>(convert<Value>(EXCLUSIVE ? before : sum)));
             }
         }

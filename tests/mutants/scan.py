@@ -133,7 +133,11 @@ MUTANTS = [
     Mutant("last tiny line lost", "scan_tiny_lines.cu", "tiny lines of odd halves", ALL,
            "if (last {++ 1 +}< count) reinterpret_cast<Output*>"),
     Mutant("tiny lines without their first element", "scan_tiny_lines.cu", "tiny lines of odd halves", ALL,
-           "sum = number == [-0-]{+1+} ? value : Operation"),
+           "number % CHUNK == [-0-]{+1+} ? value : Operation"),
+    Mutant("a chunk of a tiny line added twice", "scan_tiny_lines.cu", "tiny lines of several chunks", ALL,
+           "sum = number < CHUNK{+ * 2+} ? of_chunk"),
+    Mutant("chunks before the last forgotten", "scan_tiny_lines.cu", "tiny lines of several chunks", ALL,
+           "== CHUNK - 1) of_chunks = [-sum-]{+of_chunk+};"),
     # scan_whole_columns.cu
     Mutant("a thread behind the last column", "scan_whole_columns.cu", "whole columns", CHECKING,
            "if (line >[-=-] g.lines) return;"),

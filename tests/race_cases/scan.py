@@ -167,6 +167,8 @@ SHORT_ROWS = [
     scan("tiny lines of odd halves backwards, exclusive", (700, 5), np.float16, reverse=True, exclusive=True),
     scan("tiny lines of odd bytes in place", (1333, 7), np.int8, out_pattern="same"),
     scan("tiny lines of products", (1030, 6), np.int8, operation="product", exclusive=True),
+    scan("tiny lines of several chunks", (301, 30), np.float16),
+    scan("tiny lines of two chunks backwards, exclusive", (205, 9), np.float16, reverse=True, exclusive=True),
     filled("tiny lines of halves shifted by an element", (500, 3), np.float16, pattern="offset by an element"),
 ]
 
