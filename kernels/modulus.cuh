@@ -8,8 +8,7 @@
 // Four kernels differ in how threads share the elements:
 //     modulus_packs       16 neighbouring bytes each, where the innermost axis is dense in the output, and each operand
 //                         has there neighbours, either way, every second element of a few bytes, or one for all
-//     modulus_runs        16 neighbouring bytes each, of several short rows it may be that are divided by a row or by a
-//                         column
+//     modulus_runs        16 neighbouring bytes of the output each, of several rows it may be, where it is one run
 //     modulus_tiles       a tile of rows and columns through shared memory, where an operand is dense along another
 //                         axis than the output
 //     modulus_elements    single elements, neighbours in neighbouring threads: everything else, and small arrays
@@ -23,7 +22,7 @@
 #pragma once
 
 #include "layout.cuh"
-#include "modulus_remainder.cuh"
+#include "modulus_divisors.cuh"
 
 using StoredDividend = DIVIDEND;
 using StoredDivisor = DIVISOR;

@@ -1,9 +1,9 @@
 // Remainders of divisions truncated towards zero, exact for every pair of numbers of a type.
 //
 // A Divisor is made of a number that is divided by, and holds what does not depend on the dividend: where one divides
-// many, it is made once. Numbers of 8 and 16 bits are divided in the words that hold them, by WordDivisors. Quotients
-// are estimated with an approximate reciprocal, and their multiple is taken off exactly; a quotient that is one off
-// shows in what is left. Only 64-bit integers are left to the compiler where double is slow.
+// many, it is made once. Numbers of 8 and 16 bits are divided in the words that hold them, by Halves. Quotients are
+// estimated with an approximate reciprocal, and their multiple is taken off exactly; a quotient that is one off shows
+// in what is left. Only 64-bit integers are left to the compiler where double is slow.
 //
 // A divisor of 0 counts as 1 for integers, and leaves 0. Of signed integers the magnitudes are divided, which exist as
 // unsigned numbers for the lowest one too. Fused multiply-adds and approximations are asked for by name (__fmaf_rn,
@@ -13,7 +13,7 @@
 //     FAST_DOUBLE      the GPU computes in double at least half as fast as in float
 #pragma once
 
-#include "packs.cuh"
+#include "elements.cuh"
 
 template <typename Real> struct Format;
 template <> struct Format<float> {
@@ -139,6 +139,14 @@ template <typename Value> struct Divisor {
 
 template <typename T> struct Halves;
 
+// By which of two divisors the low and the high number of a word are divided: the first `count` of them by the one.
+template <typename Of> struct DivisorsOfWord {
+    using Divisor = Of;
+
+    __device__ static Of low_of(const Of& one, const Of& other, int count) { return count > 0 ? one : other; }
+    __device__ static Of high_of(const Of& one, const Of& other, int count) { return count > 1 ? one : other; }
+};
+
 // Of magnitudes of halves. Quotients are below 2^41: two steps, and no branch. A divisor of 0 gives infinities, then
 // NaN; one of infinity is replaced by a number that no half reaches.
 struct HalfDivisor {
@@ -153,8 +161,7 @@ struct HalfDivisor {
     }
 };
 
-template <> struct Halves<float16> {
-    using Divisor = HalfDivisor;
+template <> struct Halves<float16> : DivisorsOfWord<HalfDivisor> {
     static constexpr unsigned SIGNS = 0x80008000u;
 
     __device__ static float low(unsigned word) { return float_from_low_half(word & ~SIGNS); }
@@ -180,8 +187,7 @@ template <bool SIGNED> struct ShortDivisor {
 
 // The last bits of 1.5 * 2^23 plus an integer are those of the integer, which converts without the slow instructions.
 // Signed ones are moved by 2^15 on the way to float.
-template <bool SIGNED> struct HalvesOfIntegers {
-    using Divisor = ShortDivisor<SIGNED>;
+template <bool SIGNED> struct HalvesOfIntegers : DivisorsOfWord<ShortDivisor<SIGNED>> {
     static constexpr unsigned SHIFT = 0x4b400000u;
 
     template <int BYTES> __device__ static float real(unsigned word) {
@@ -295,6 +301,10 @@ template <bool SIGNED> struct PairDivisor {
         by = halves_fma(guess, halves_fma(error, error, error), guess);
     }
 
+    // Of the one in the bits of the mask, else of the other.
+    __device__ PairDivisor(const PairDivisor& one, const PairDivisor& other, unsigned mask)
+        : y((one.y & mask) | (other.y & ~mask)), by((one.by & mask) | (other.by & ~mask)) {}
+
     // Both shifted. Unsigned numbers can stay so.
     __device__ unsigned remainder_of(unsigned shifted) const {
         const unsigned dividend = halves_add(shifted, SHIFT | HALF_SIGN);
@@ -316,98 +326,17 @@ template <bool SIGNED> struct PairsOfBytes {
     __device__ static unsigned join(unsigned low, unsigned high, unsigned) {
         return __byte_perm(low, high, 0x6420) ^ SIGNS;
     }
+
+    // All bits of the first `count` bytes.
+    __device__ static unsigned bytes_before(int count) {
+        return __funnelshift_rc(0xffffffffu, 0, count < 4 ? 32 - 8 * count : 0);
+    }
+    __device__ static Divisor low_of(const Divisor& one, const Divisor& other, int count) {
+        return {one, other, __byte_perm(bytes_before(count), 0, 0x1100)};
+    }
+    __device__ static Divisor high_of(const Divisor& one, const Divisor& other, int count) {
+        return {one, other, __byte_perm(bytes_before(count), 0, 0x3322)};
+    }
 };
 template <> struct Halves<signed char> : PairsOfBytes<true> {};
 template <> struct Halves<unsigned char> : PairsOfBytes<false> {};
-
-// ---------------------------------------------------------------------------------------------------------------------
-// COUNT neighbours by as many divisors, or by the SAME.
-
-// Where all divisors in a word are the same, its halves are.
-template <typename T, bool SAME> struct WordDivisor {
-    using Of = Halves<T>;
-    typename Of::Divisor low, high;
-
-    WordDivisor() = default;
-    __device__ explicit WordDivisor(unsigned word) : low(Of::low(word)), high(low) {
-        if constexpr (!SAME) high = typename Of::Divisor(Of::high(word));
-    }
-
-    __device__ unsigned remainder_of(unsigned word) const {
-        return Of::join(low.remainder_of(Of::low(word)), high.remainder_of(Of::high(word)), word);
-    }
-};
-
-template <typename T, int COUNT, bool SAME, bool IN_WORDS = Values<T, COUNT>::IN_WORDS> struct Divisors {
-    Divisor<T> divisor[SAME ? 1 : COUNT];
-
-    __device__ explicit Divisors(const Values<T, COUNT>& y) {
-#pragma unroll
-        for (int i = 0; i < (SAME ? 1 : COUNT); i++) divisor[i] = Divisor<T>(y.get(i));
-    }
-
-    __device__ Values<T, COUNT> remainders_of(const Values<T, COUNT>& x) const {
-        Values<T, COUNT> result;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) result.set(i, divisor[SAME ? 0 : i].remainder_of(x.get(i)));
-        return result;
-    }
-};
-
-template <typename T, int COUNT, bool SAME> struct Divisors<T, COUNT, SAME, true> {
-    static constexpr int WORDS = Values<T, COUNT>::WORDS;
-    WordDivisor<T, SAME> divisor[SAME ? 1 : WORDS];
-
-    __device__ explicit Divisors(const Values<T, COUNT>& y) {
-#pragma unroll
-        for (int i = 0; i < (SAME ? 1 : WORDS); i++) divisor[i] = WordDivisor<T, SAME>(y.word[i]);
-    }
-
-    __device__ Values<T, COUNT> remainders_of(const Values<T, COUNT>& x) const {
-        Values<T, COUNT> result;
-#pragma unroll
-        for (int i = 0; i < WORDS; i++) result.word[i] = divisor[SAME ? 0 : i].remainder_of(x.word[i]);
-        return result;
-    }
-};
-
-// Floats: all take a step, and those that need more do it together. That is seldom needed and long, so it is not
-// inlined, and works on the stored numbers, which are kept anyway.
-template <typename T, int COUNT>
-__device__ __noinline__ Values<T, COUNT> long_remainders(Values<T, COUNT> x, Values<T, COUNT> y) {
-    Values<T, COUNT> result;
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const auto dividend = widen(x.get(i));
-        result.set(i, convert<T>(copysign(long_remainder(fabs(dividend), fabs(widen(y.get(i)))), dividend)));
-    }
-    return result;
-}
-
-template <typename T, int COUNT, bool SAME> struct FloatDivisors {
-    using Real = typename ComputedIn<T>::type;
-    Values<T, COUNT> y;
-    Divisor<Real> divisor[SAME ? 1 : COUNT];
-
-    __device__ explicit FloatDivisors(const Values<T, COUNT>& divisors) : y(divisors) {
-#pragma unroll
-        for (int i = 0; i < (SAME ? 1 : COUNT); i++) divisor[i] = Divisor<Real>(widen(y.get(i)));
-    }
-
-    __device__ Values<T, COUNT> remainders_of(const Values<T, COUNT>& x) const {
-        Real remainder[COUNT];
-        bool enough = true;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) enough &= divisor[SAME ? 0 : i].take_step(widen(x.get(i)), remainder[i]);
-        return __builtin_expect(enough, true) ? values_of<T>(remainder) : long_remainders(x, y);
-    }
-};
-template <int COUNT, bool SAME> struct Divisors<float, COUNT, SAME, false> : FloatDivisors<float, COUNT, SAME> {
-    using FloatDivisors<float, COUNT, SAME>::FloatDivisors;
-};
-template <int COUNT, bool SAME> struct Divisors<double, COUNT, SAME, false> : FloatDivisors<double, COUNT, SAME> {
-    using FloatDivisors<double, COUNT, SAME>::FloatDivisors;
-};
-template <int COUNT, bool SAME> struct Divisors<bfloat16, COUNT, SAME, true> : FloatDivisors<bfloat16, COUNT, SAME> {
-    using FloatDivisors<bfloat16, COUNT, SAME>::FloatDivisors;
-};

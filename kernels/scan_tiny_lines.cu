@@ -1,5 +1,5 @@
-// Running sums and products of lines of a few chunks, of one byte or two an element, that lie end to end from a multiple
-// of 16 bytes on. Each lane has some lines, whole words of them, so that no lane has to know of another.
+// Running sums and products of lines of a few chunks, of one byte or two an element, that lie end to end from a
+// multiple of 16 bytes on. Each lane has some lines, whole words of them, so that no lane has to know of another.
 //
 // Constants that the plan sets, beside those of scan_rows.cuh, of which WARPS is 1:
 //     LANE_LINES      lines that a lane has all of

@@ -347,7 +347,7 @@ def test_divisors_that_repeat(xp, dtype, shape, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float16], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float16, np.int32, np.float64], ids=str)
 @pytest.mark.parametrize("columns", [2, 3, 7, 15, 16, 17, 31])
 @pytest.mark.parametrize("by", ["row", "column", "column of every second"])
 def test_short_rows_of_a_run(xp, dtype, columns, by):
@@ -359,6 +359,57 @@ def test_short_rows_of_a_run(xp, dtype, columns, by):
     divisor = place(xp, x2, "every second line") if by == "column of every second" else xp.asarray(x2)
     array = xp.asarray(x1)
     assert_same_bits(xp.to_numpy(fmod(array, divisor, out=array)), xp.to_numpy(fmod(xp.asarray(x1), xp.asarray(x2))))
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize("columns", [9, 33])
+@pytest.mark.parametrize("by", ["row", "column"])
+def test_several_packs_of_a_thread(xp, dtype, columns, by):
+    """The last thread has fewer, and of its last pack a part."""
+    rng, dtype, rows = np.random.default_rng(86), np.dtype(dtype), 1111
+    x1, x2 = (
+        random(rng, shape, f"u{dtype.itemsize}").view(dtype)
+        for shape in ((rows, columns), (columns,) if by == "row" else (rows, 1))
+    )
+    with np.errstate(all="ignore"):
+        expected = np.fmod(*(x.astype(float) if dtype.itemsize < 4 and dtype in FLOATS else x for x in (x1, x2)))
+    out = Poisoned(xp, x1.shape, dtype)
+    fmod(xp.asarray(x1), xp.asarray(x2), out=out.array)
+    np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint16, np.float16, np.float32, np.int64], ids=lambda dtype: dtype.__name__
+)
+@pytest.mark.parametrize("columns", [1, 5, 16, 33])
+@pytest.mark.parametrize("first", ["contiguous", "padded lines", "backwards", "transposed", "row", "column", "number"])
+def test_rows_that_lie_anywhere(xp, dtype, columns, first):
+    """Next to divisors that lie anywhere, too, into a run of rows."""
+    rng, shape = np.random.default_rng(87), (203, columns)
+    shapes = {"row": shape[1:], "column": (shape[0], 1), "number": ()}
+
+    def operand(pattern):
+        values = rng.integers(1, 100, shapes.get(pattern, shape)).astype(dtype)
+        return values, values[()] if pattern == "number" else place(
+            xp, values, "contiguous" if pattern in shapes else pattern
+        )
+
+    x1, dividend = operand(first)
+    for second in ("contiguous", "padded lines", "every second", "transposed", "row", "column"):
+        x2, divisor = operand(second)
+        out = Poisoned(xp, shape, dtype)
+        fmod(dividend, divisor, out=out.array)
+        np.testing.assert_array_equal(out.read(), np.broadcast_to(np.fmod(x1, x2), shape))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
+def test_every_third_element(xp, dtype):
+    rng = np.random.default_rng(88)
+    x1, x2 = (rng.integers(1, 100, 3 * 5001).astype(dtype) for _ in range(2))
+    for divisor, expected in ((xp.asarray(x2)[2::3], x2[2::3]), (xp.asarray(x2)[:5001], x2[:5001]), (7, 7)):
+        out = Poisoned(xp, (5001,), np.dtype(dtype))
+        fmod(xp.asarray(x1)[1::3], divisor, out=out.array)
+        np.testing.assert_array_equal(out.read(), np.fmod(x1[1::3], expected).astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.uint64])

@@ -9,7 +9,8 @@ from plans import F32, constants, kernels, layout
 from cudml.plan import make_plan
 from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
-from cudml.plan.modulus.call import count_of
+from cudml.plan.modulus.call import call_of, count_of
+from cudml.plan.modulus.runs import plan_runs
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Modulus
 from cudml.plan.turned import tile_of
@@ -36,7 +37,7 @@ TURNED = layout((64, 64), strides=(1, 64))
         (SQUARE, F32, "packs", ("PACKED", "NUMBER")),
         (F32, SQUARE, "packs", ("NUMBER", "PACKED")),
         (SQUARE, layout((64,)), "packs", ("PACKED", "PACKED")),
-        (SQUARE, layout((64, 1)), "packs", ("PACKED", "ONE")),
+        (SQUARE, layout((64, 1)), "runs", ("PACKED", "ONE")),
         (SQUARE, layout((1, 1)), "packs", ("PACKED", "ONE")),
         (layout((64, 64), alignment=4), SQUARE, "packs", ("SHIFTED", "PACKED")),
         (layout((64, 64), alignment=1), SQUARE, "packs", ("SHIFTED", "PACKED")),
@@ -48,7 +49,8 @@ TURNED = layout((64, 64), strides=(1, 64))
         (TURNED, layout((64, 64), strides=(128, 2)), "tiles", ("PACKED", "STRIDED")),
         (TURNED, F32, "tiles", ("PACKED", "NUMBER")),
         (layout((64, 64), strides=(128, 2)), SQUARE, "elements", ("ONE", "ONE")),
-        (layout((64, 64), strides=(64, -1)), F32, "elements", ("ONE", "NUMBER")),
+        (layout((64, 64), strides=(64, -1)), F32, "runs", ("ONE", "NUMBER")),
+        (layout((64, 64), strides=(63, 2)), F32, "runs", ("ONE", "NUMBER")),
     ],
 )
 def test_kernels_of_a_modulus(dividend, divisor, kernel, access):
@@ -77,26 +79,27 @@ def test_outputs_without_alignment_are_packed_from_where_they_are_aligned():
     [
         ("row", "int8", 127, "elements", "runs"),
         ("row", "int8", 129, "packs", "runs"),
-        ("row", "int8", 1025, "packs", "packs"),
+        ("row", "int8", 1025, "packs", "runs"),
         ("row", "float16", 63, "elements", "runs"),
         ("row", "float16", 65, "packs", "runs"),
-        ("row", "float16", 1281, "packs", "packs"),
+        ("row", "float16", 1281, "packs", "runs"),
         ("row", "float32", 511, "elements", "runs"),
         ("row", "float32", 513, "packs", "runs"),
         ("row", "float32", 8, "packs", "packs"),  # whole ones
-        ("row", "int64", 5001, "elements", "elements"),
-        ("row", "int64", 5002, "packs", "packs"),
+        ("row", "int64", 5001, "elements", "runs"),
+        ("row", "int64", 5002, "packs", "packs"),  # whole ones
         ("column", "int8", 95, "elements", "runs"),  # never tiles
+        ("column", "int8", 4097, "packs", "packs"),
         ("column", "int8", 96, "packs", "packs"),
         ("column", "int8", 100, "packs", "runs"),
-        ("column", "int8", 257, "packs", "packs"),
+        ("column", "int8", 257, "packs", "runs"),
         ("column", "int8", 64, "packs", "packs"),
         ("column", "int16", 47, "elements", "runs"),
         ("column", "int16", 50, "packs", "runs"),
-        ("column", "int16", 257, "packs", "packs"),
+        ("column", "int16", 257, "packs", "runs"),
         ("column", "float32", 31, "elements", "runs"),
         ("column", "float32", 33, "packs", "runs"),
-        ("column", "float64", 5001, "elements", "elements"),
+        ("column", "float64", 5001, "elements", "runs"),
     ],
 )
 def test_rows_whose_ends_cost_more_are_taken_otherwise(divisor, dtype, length, kernel, of_run):
@@ -109,41 +112,109 @@ def test_rows_whose_ends_cost_more_are_taken_otherwise(divisor, dtype, length, k
     assert kernels(modulus(source, by, padded)) == [f"modulus_{kernel}"]
 
 
-def test_a_run_that_begins_amid_a_pack_is_taken_by_elements():
+def test_a_run_begins_with_a_whole_pack():
     by, aligned = layout((95,), "int8"), layout((1000, 95), "int8")
     shifted = layout((1000, 95), "int8", alignment=8)
-    assert kernels(modulus(aligned, by, aligned)) == ["modulus_runs"]
-    for dividend, output in ((shifted, aligned), (aligned, shifted)):
-        assert kernels(modulus(dividend, by, output)) == ["modulus_elements"]
+    kinds = ("DIVIDENDS", "DIVISORS")
+    for dividend, divisor, expected in (
+        (aligned, by, ("RUN", "OF_A_ROW")),
+        (shifted, by, ("SINGLE", "OF_A_ROW")),
+        (layout((1000, 1), "int8"), aligned, ("SINGLE", "RUN")),
+        (np.dtype("int8"), layout((1000, 95), "int8", strides=(97, 1)), ("NUMBER", "SINGLE")),
+        (layout((1000, 95), "int8", strides=(97, 1)), np.dtype("int8"), ("SINGLE", "NUMBER")),
+    ):
+        plan = modulus(dividend, divisor, aligned)
+        assert (kernels(plan), tuple(constants(plan)[kind] for kind in kinds)) == (["modulus_runs"], expected)
+    assert kernels(modulus(aligned, by, shifted)) == ["modulus_elements"]
 
 
-def test_large_elements_of_odd_rows_go_in_packs_where_nothing_is_broadcast():
-    source = layout((1000, 1001), "float64")
-    assert kernels(modulus(source, source, source)) == ["modulus_packs"]  # of a single axis
-    padded = layout((1000, 1001), "float64", strides=(1003, 1))
-    assert kernels(modulus(padded, padded, source)) == ["modulus_packs"]
+@pytest.mark.parametrize(
+    ("dtype", "length", "divisors"),
+    [("int8", 14, "SINGLE"), ("int8", 15, "OF_TWO_ROWS"), ("float32", 2, "SINGLE"), ("float32", 3, "OF_TWO_ROWS")],
+)
+def test_a_pack_lies_in_two_rows_at_the_most(dtype, length, divisors):
+    source = layout((1000, length), dtype)
+    assert constants(modulus(source, layout((1000, 1), dtype), source))["DIVISORS"] == divisors
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "length", "by_row", "by_column"),
+    [
+        ("int8", 100_000, 33, 1, 1),
+        ("int8", 1_000_000, 33, 4, 2),
+        ("int8", 2_000_000, 33, 4, 4),
+        ("int8", 200, 100_001, 4, 2),
+        ("int8", 30, 1_000_001, 1, 2),  # fewer rows than two periods have
+        ("int8", 1000, 1_000_001, 1, 4),  # longer periods than an index bears
+        ("float16", 2_000_000, 33, 4, 2),
+        ("float32", 2_000_000, 33, 1, 2),
+        ("int64", 2_000_000, 33, 1, 2),
+    ],
+)
+def test_packs_of_a_thread_leave_enough_threads(dtype, rows, length, by_row, by_column):
+    source, size = layout((rows, length), dtype), rows * length
+    for shape, expected in (((length,), by_row), ((rows, 1), by_column)):
+        arrays = {"dividend": source, "divisor": layout(shape, dtype), "output": source}
+        plan = plan_runs(call_of(Modulus(np.dtype(dtype)), arrays, H200))
+        assert int(constants(plan)["PACKS"]) == expected
+        threads = plan.launches[0].grid * plan.launches[0].block
+        assert size <= threads * expected * int(constants(plan)["PACK"])
+        assert threads * expected * int(constants(plan)["PACK"]) < size + 2**24
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length", "kernel"),
+    [
+        ("int8", 96, "packs"),
+        ("int8", 127, "runs"),
+        ("int8", 129, "packs"),
+        ("float16", 95, "runs"),
+        ("float16", 96, "packs"),
+        ("float16", 97, "packs"),
+        ("float32", 1001, "runs"),
+        ("float32", 12, "runs"),  # whole packs, of which a row has few
+    ],
+)
+def test_padded_rows_by_a_column_are_a_run_where_they_are_short(dtype, length, kernel):
+    padded = layout((1000, length), dtype, strides=(length + 1, 1))
+    plan = modulus(padded, layout((1000, 1), dtype), layout((1000, length), dtype))
+    assert kernels(plan) == [f"modulus_{kernel}"]
+
+
+def test_few_bytes_at_a_step_are_taken_by_elements():
+    for dtype, size, kernel in ((np.int8, 2**21, "elements"), (np.int8, 2**22, "runs"), (np.int32, 2**24, "elements")):
+        every_third = layout((size,), dtype, strides=(3,))
+        plan = modulus(every_third, layout((size,), dtype), layout((size,), dtype), threads_per_multiprocessor=2048)
+        assert kernels(plan) == [f"modulus_{kernel}"]
 
 
 def test_more_elements_are_few_where_rows_begin_anywhere():
-    for shape, divisor, kernel in (
-        ((256, 601), (601,), "elements"),
-        ((256, 601), (256, 1), "runs"),
-        ((256, 600), (600,), "packs"),
-        ((700, 601), (601,), "runs"),
+    for shape, divisor, padding, kernel in (
+        ((256, 601), (601,), 1, "elements"),
+        ((256, 601), (601,), 0, "runs"),
+        ((256, 601), (256, 1), 0, "runs"),
+        ((256, 600), (600,), 0, "packs"),
+        ((700, 601), (601,), 1, "packs"),
+        ((100, 601), (601,), 0, "elements"),
     ):
-        source = layout(shape)
-        plan = modulus(source, layout(divisor), source, threads_per_multiprocessor=2048)
+        source, out = layout(shape), layout(shape, strides=(shape[1] + padding, 1))
+        plan = modulus(source, layout(divisor), out, threads_per_multiprocessor=2048)
+        assert kernels(plan) == [f"modulus_{kernel}"]
+    for rows, kernel in ((1000, "elements"), (1500, "runs")):
+        source = layout((rows, 95), np.int8)
+        plan = modulus(source, layout((95,), np.int8), source, threads_per_multiprocessor=2048)
         assert kernels(plan) == [f"modulus_{kernel}"]
 
 
 def test_packs_with_a_common_divisor_share_a_thread():
     assert constants(modulus(SQUARE, layout((64,)), SQUARE))["ROWS"] == "2"
     assert constants(modulus(SQUARE, SQUARE, SQUARE))["ROWS"] == "1"
-    of_rows = modulus(SQUARE, layout((64, 1)), SQUARE)  # each cut in two
+    doubles, column = layout((64, 64), np.float64), layout((64, 1), np.float64)
+    of_rows = modulus(doubles, column, doubles)  # each cut in two
     assert (constants(of_rows)["ROWS"], constants(of_rows)["RANK"]) == ("2", "2")
-    assert of_rows.launches[0].grid == 64 * 64 // (256 * 4 * 2)
-    odd = layout((64, 68))
-    assert constants(modulus(odd, layout((64, 1)), odd))["ROWS"] == "1"
+    assert of_rows.launches[0].grid == 64 * 64 // (256 * 2 * 2)
+    odd = layout((64, 66), np.float64)
+    assert constants(modulus(odd, column, odd))["ROWS"] == "1"
     small = layout((64, 64), dtype=np.int16)
     assert constants(modulus(small, layout((64,), dtype=np.int16), small))["ROWS"] == "4"
 
@@ -171,11 +242,11 @@ def test_shifted_bytes_have_small_blocks():
 
 
 def test_what_moves_through_a_tile_decides_its_size():
-    byte, wide = np.dtype(np.int8), layout((64, 64), dtype=np.int64)
-    turned = layout((64, 64), strides=(1, 64), dtype=byte)
+    byte, wide = np.dtype(np.int8), layout((64, 256), dtype=np.int64)
+    turned = layout((64, 256), strides=(1, 64), dtype=byte)
     for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
         found = constants(modulus(dividend, divisor, output))
-        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == tile_of(of, 64, 64)
+        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == tile_of(of, 64, 256)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +267,7 @@ def test_tiles_are_no_larger_than_they_have_to_be(itemsize, down, across, tile):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "kernel"), [(np.int8, "packs"), (np.float16, "packs"), (np.float32, "elements"), (np.int64, "elements")]
+    ("dtype", "kernel"), [(np.int8, "packs"), (np.float16, "packs"), (np.float32, "runs"), (np.int64, "runs")]
 )
 def test_small_elements_that_run_backwards_are_turned_round_in_packs(dtype, kernel):
     size = np.dtype(dtype).itemsize
@@ -257,13 +328,56 @@ def test_counts_divide_exactly(size):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "down", "across"),
-    [(np.int8, 16, 64), (np.float16, 8, 32), (np.float32, 8, 32), (np.int64, 8, 16)],
+    ("dtype", "height", "by", "width", "narrower"),
+    [
+        (np.int8, 16, "array", 240, 224),
+        (np.int8, 16, "number", 96, 80),
+        (np.int8, 16, "turned", 64, 48),
+        (np.float16, 8, "array", 160, 152),
+        (np.float16, 8, "array", 193, 191),
+        (np.float16, 8, "number", 96, 88),
+        (np.float16, 8, "turned", 48, 40),
+        (np.float32, 8, "array", 128, 124),
+        (np.float32, 8, "array", 321, 319),
+        (np.float32, 8, "column", 96, 92),
+        (np.float32, 8, "turned", 32, 28),
+        (np.int64, 8, "array", 80, 78),
+        (np.int64, 8, "array", 449, 447),
+        (np.int64, 8, "number", 80, 78),
+        (np.int64, 8, "turned", 16, 14),
+    ],
 )
-def test_short_axes_are_not_turned_in_tiles(dtype, down, across):
-    def planned(height, width):
-        turned = layout((height, width), strides=(1, height), dtype=dtype)
-        return kernels(modulus(turned, np.dtype(dtype), layout((height, width), dtype=dtype)))
+def test_short_axes_are_not_turned_in_tiles(dtype, height, by, width, narrower):
+    assert _of_turned(100_000, width, dtype, by) == _of_turned(height, 400_000, dtype, by) == "modulus_tiles"
+    assert _of_turned(100_000, narrower, dtype, by) != "modulus_tiles"
+    assert _of_turned(height - 1, 400_000, dtype, by) != "modulus_tiles"
 
-    assert planned(down, across) == ["modulus_tiles"]
-    assert planned(down - 1, 4096) == planned(4096, across - 1) == ["modulus_elements"]
+
+@pytest.mark.parametrize(("dtype", "width"), [(np.int8, 128), (np.float16, 64), (np.float32, 32), (np.int64, 32)])
+def test_whole_tiles_are_turned_from_one_on(dtype, width):
+    assert _of_turned(1000, width, dtype, "array") == "modulus_tiles"
+    assert _of_turned(1000, width + 1, dtype, "array") != "modulus_tiles"
+
+
+@pytest.mark.parametrize(("dtype", "of_thread"), [(np.int8, 6), (np.float16, 2), (np.float32, 8), (np.int64, 24)])
+def test_few_rows_that_begin_anywhere_are_not_turned_in_tiles(dtype, of_thread):
+    threads = {"multiprocessors": 10, "threads_per_multiprocessor": 2048}
+    rows = of_thread * 20480 // (1001 * np.dtype(dtype).itemsize)
+    assert _of_turned(rows + 1, 1001, dtype, "array", **threads) == "modulus_tiles"
+    assert _of_turned(rows, 1001, dtype, "array", **threads) == "modulus_elements"
+    assert _of_turned(rows // 2, 1024, dtype, "array", **threads) == "modulus_tiles"
+
+
+def test_bytes_that_are_no_run_are_turned_in_narrow_tiles():
+    turned = layout((10, 1000, 80), np.int8, strides=(80_000, 1, 1000))
+    dense = layout((10, 1000, 80), np.int8)
+    assert kernels(modulus(turned, dense, dense)) == ["modulus_tiles"]
+    assert _of_turned(10_000, 80, np.int8, "array") == "modulus_runs"
+
+
+def _of_turned(height, width, dtype, by, **device):
+    """The kernel that divides a transposed matrix."""
+    dense, turned = layout((height, width), dtype), layout((height, width), dtype, strides=(1, height))
+    divisors = {"array": dense, "turned": turned, "column": layout((height, 1), dtype), "number": np.dtype(dtype)}
+    (kernel,) = kernels(modulus(turned, divisors[by], dense, **device))
+    return kernel

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 
 from cudml.plan.modulus.call import ARRAYS, BLOCK, OPERANDS, Call, is_aligned, space
+from cudml.plan.modulus.runs import are_runs
 from cudml.plan.plan import Plan
 
 #: Elements of a thread where they are moved one by one.
 _ITEMS = 4
 #: Where an array has fewer elements than this part of the threads that a GPU runs at once, a thread takes one element
 #: and a block has fewer threads: what counts is how soon the loads begin, and how few instructions come after them.
-#: Packs of rows that begin anywhere take more of these: (256, 501) float32 by a row take an H100 1.6 us by elements,
-#: and 2.5 in packs.
-_SMALL_PART, _SMALL_PART_OF_SHIFTED = 4, 1
+#: Packs of rows that begin anywhere take more of these, unless the output is a run: (256, 501) float32 by a row take an
+#: H100 1.6 us by elements, and 2.5 in packs. Of bytes, a run of 98304 by others padded takes an H200 1.5 us by elements
+#: and 2.1 in packs, of 245760 2.4 and 2.0.
+_SMALL_PART, _SMALL_PART_OF_SHIFTED, _SMALL_PART_OF_BYTES = 4, 1, 2
 _SMALL_BLOCK = 128
 
 
@@ -42,4 +44,6 @@ def _plan(call: Call, items: int, block: int) -> Plan:
 def _small_part(call: Call) -> int:
     """Of which an array is too small for packs."""
     shifted = all(name in call.layouts and call.is_dense(name) for name in OPERANDS) and not call.has_whole_rows
+    if are_runs(call):
+        return _SMALL_PART_OF_BYTES if call.widest == 1 else _SMALL_PART
     return _SMALL_PART_OF_SHIFTED if shifted else _SMALL_PART

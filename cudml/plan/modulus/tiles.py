@@ -6,15 +6,28 @@ import math
 
 from cudml.plan.layout import VECTOR_BYTES
 from cudml.plan.modulus.call import ARRAYS, OPERANDS, Call, count_of, space
+from cudml.plan.modulus.runs import are_runs
 from cudml.plan.plan import Plan
 from cudml.plan.turned import tile_of
 
-#: Elements of a column and of a row, at least, by the bytes of those that move: shorter ones leave most of a tile
-#: empty. By a number an H200 takes, in us by tiles and by elements, for transposed float32 of 64 MB: (2^21, 8) 38 and
-#: 138, (24, 699040) 49 and 55, (32, 524288) 36 and 73; float16: (2796192, 12) 115 and 199, (24, 1398096) 105 and 79,
-#: (32, 1048576) 79 and 140; int8: (5592400, 12) 244 and 211, (2^22, 16) 132 and 263, (56, 1198368) 142 and 136, (64,
-#: 2^20) 82 and 274. Next to an array float32 of 24 elements across take 72 and 60.
-_LEAST = {1: (16, 64), 2: (8, 32), 4: (8, 32), 8: (8, 16)}
+#: Elements of a column, at least, by the bytes of those that move.
+_LEAST_HEIGHT = {1: 16, 2: 8, 4: 8, 8: 8}
+#: Of a row, unless it is whole tiles: of rows that begin with whole packs, and of others; next to an array, next to a
+#: number or one for each row, and where both operands are turned. 256 MB of float16, transposed, by an array in rows of
+#: 64 take an H200 194 us in tiles and 220 as a run, of 80 313 and 233, of 129 510 and 288, of 160 255 and 374, of 255
+#: 331 and 675; float32 of 65 375 and 235, of 129 349 and 235, of 192 196 and 249, of 321 311 and 317.
+_LEAST_WIDTH = {
+    "array": {1: (240, 240), 2: (160, 192), 4: (128, 320), 8: (80, 448)},
+    "number": {1: (96, 96), 2: (96, 160), 4: (96, 192), 8: (80, 160)},
+    "turned": {1: (64, 64), 2: (48, 48), 4: (32, 32), 8: (16, 16)},
+}
+#: Bytes of the output for each thread that a GPU runs at once, at least, where rows do not begin with whole packs: few
+#: tiles leave it idle. On an H200 1.2 MB of int8 in rows of 891 take 13.4 us in tiles and 9.6 by elements, 1.9 MB in
+#: rows of 885 11.2 and 13.7; 0.5 and 0.8 MB of halves 4.3 and 3.5, 3.7 and 5.0; 1.7 and 2.4 MB of float32 5.4 and 4.6,
+#: 5.2 and 6.9; 6.2 and 8.3 MB of float64 6.5 and 5.5, 6.3 and 9.5.
+_LEAST_BYTES_OF_THREAD = {1: 6, 2: 2, 4: 8, 8: 24}
+#: The least width of bytes whose rows are no run, for which elements are the only other way.
+_LEAST_OF_BYTES = 64
 
 
 def plan_tiles(call: Call) -> Plan | None:
@@ -53,11 +66,28 @@ def _turned_axis(call: Call) -> int | None:
     for name in call.layouts:
         if call.strides[name][-1] == 0:
             continue  # a tile has one element of it for each row: (2823528, 17) int8 take an H100 517 us so, and 108
-        for axis, size in enumerate(call.sizes[:-1]):
-            least = _LEAST[call.dtype(name).itemsize]
-            if _is_turned(call, name, axis) and size >= least[0] and call.sizes[-1] >= least[1]:
+        for axis in range(len(call.sizes) - 1):
+            if _is_turned(call, name, axis) and _pays(call, name, axis):
                 return axis
     return None
+
+
+def _pays(call: Call, name: str, axis: int) -> bool:
+    """Whether tiles are faster than runs and elements for an operand that is turned along an axis."""
+    itemsize, height, width = call.dtype(name).itemsize, call.sizes[axis], call.sizes[-1]
+    if all(_is_turned(call, name, axis) and call.strides[name][-1] != 0 for name in OPERANDS):
+        beside = "turned"
+    else:
+        beside = "number" if any(call.strides[name][-1] == 0 for name in OPERANDS) else "array"
+    in_packs = _lies_in_packs(call, "output", -1)
+    least = _LEAST_WIDTH[beside][itemsize][0 if in_packs else 1]
+    if itemsize == 1 and not are_runs(call):
+        least = min(least, _LEAST_OF_BYTES)
+    threads = call.device.multiprocessors * call.device.threads_per_multiprocessor
+    if not in_packs and math.prod(call.sizes) * itemsize < _LEAST_BYTES_OF_THREAD[itemsize] * threads:
+        return False
+    are_whole = in_packs and width % tile_of(itemsize, height, width).width == 0
+    return height >= _LEAST_HEIGHT[itemsize] and (width >= least or are_whole)
 
 
 def _is_turned(call: Call, name: str, axis: int) -> bool:
