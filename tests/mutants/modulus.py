@@ -81,7 +81,7 @@ MUTANTS = [
            "enough [-&=-]{+|=+} divisor"),
     Mutant("a word's rows changed one word late", "modulus_divisors.cuh", "modulus of a run by a column", ALL,
            "low_of(one, other, count - i * OF_WORD{+ + OF_WORD+})"),
-    Mutant("an element more by the one divisor", "modulus_divisors.cuh", "modulus of a column", ALL,
+    Mutant("an element more by the one divisor", "modulus_divisors.cuh", "modulus of a run of floats by a column", ALL,
            "i < count{+ + 1+} ? y : then"),
     # modulus_remainder.cuh
     Mutant("bytes of a word by the wrong divisor", "modulus_remainder.cuh", "modulus of a run by a column", ALL,
