@@ -368,11 +368,12 @@ def test_few_rows_that_begin_anywhere_are_not_turned_in_tiles(dtype, of_thread):
     assert _of_turned(rows // 2, 1024, dtype, "array", **threads) == "modulus_tiles"
 
 
-def test_bytes_that_are_no_run_are_turned_in_narrow_tiles():
-    turned = layout((10, 1000, 80), np.int8, strides=(80_000, 1, 1000))
-    dense = layout((10, 1000, 80), np.int8)
+@pytest.mark.parametrize(("dtype", "width"), [(np.int8, 80), (np.float16, 48)])
+def test_what_is_no_run_is_turned_in_narrow_tiles(dtype, width):
+    turned = layout((10, 1000, width), dtype, strides=(1000 * width, 1, 1000))
+    dense = layout((10, 1000, width), dtype)
     assert kernels(modulus(turned, dense, dense)) == ["modulus_tiles"]
-    assert _of_turned(10_000, 80, np.int8, "array") == "modulus_runs"
+    assert _of_turned(10_000, width, dtype, "array") == "modulus_runs"
 
 
 def _of_turned(height, width, dtype, by, **device):

@@ -33,7 +33,8 @@ _AHEAD_BYTES = 1 << 26
 #: Rows of a thread that share a divisor, by the bytes of the widest type. Of small numbers a pack has many, whose
 #: reciprocals cost as much as two rows' remainders; of large ones 4 rows are 2 % slower than 2 on an H200.
 _ROWS = {1: 4, 2: 4, 4: 2, 8: 2}
-#: Below so many packs a row's first and last ones, if they are not whole, cost more than single elements do.
+#: Where the output is no run, below so many packs a row's first and last ones, if they are not whole, cost more than
+#: single elements do.
 _LEAST_PACKS_OF_ROW = 8
 #: The same if an operand has one element for each row ("column") or one row for all ("row"), by the bytes of the widest
 #: type. The ends of rows are loaded by elements, and from 4 bytes on a warp that has one computes twice. On an H100

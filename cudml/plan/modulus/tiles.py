@@ -13,21 +13,21 @@ from cudml.plan.turned import tile_of
 #: Elements of a column, at least, by the bytes of those that move.
 _LEAST_HEIGHT = {1: 16, 2: 8, 4: 8, 8: 8}
 #: Of a row, unless it is whole tiles: of rows that begin with whole packs, and of others; next to an array, next to a
-#: number or one for each row, and where both operands are turned. 256 MB of float16, transposed, by an array in rows of
-#: 64 take an H200 194 us in tiles and 220 as a run, of 80 313 and 233, of 129 510 and 288, of 160 255 and 374, of 255
-#: 331 and 675; float32 of 65 375 and 235, of 129 349 and 235, of 192 196 and 249, of 321 311 and 317.
+#: number or one for each row, where both operands are turned, and where the output is no run, so that elements are the
+#: only other way. 256 MB of float16, transposed, by an array in rows of 64 take an H200 194 us in tiles, 220 as a run
+#: and 627 by elements, of 80 313, 233 and 341, of 129 510, 288 and 355, of 160 255, 374 and 427; float32 of 65 375, 235
+#: and 241, of 129 349, 387 and 235, of 192 196, 599 and 248, of 321 311, 593 and 321.
 _LEAST_WIDTH = {
     "array": {1: (240, 240), 2: (160, 192), 4: (128, 320), 8: (80, 448)},
     "number": {1: (96, 96), 2: (96, 160), 4: (96, 192), 8: (80, 160)},
     "turned": {1: (64, 64), 2: (48, 48), 4: (32, 32), 8: (16, 16)},
+    "no run": {1: (64, 64), 2: (32, 192), 4: (128, 320), 8: (80, 448)},
 }
 #: Bytes of the output for each thread that a GPU runs at once, at least, where rows do not begin with whole packs: few
 #: tiles leave it idle. On an H200 1.2 MB of int8 in rows of 891 take 13.4 us in tiles and 9.6 by elements, 1.9 MB in
 #: rows of 885 11.2 and 13.7; 0.5 and 0.8 MB of halves 4.3 and 3.5, 3.7 and 5.0; 1.7 and 2.4 MB of float32 5.4 and 4.6,
 #: 5.2 and 6.9; 6.2 and 8.3 MB of float64 6.5 and 5.5, 6.3 and 9.5.
 _LEAST_BYTES_OF_THREAD = {1: 6, 2: 2, 4: 8, 8: 24}
-#: The least width of bytes whose rows are no run, for which elements are the only other way.
-_LEAST_OF_BYTES = 64
 
 
 def plan_tiles(call: Call) -> Plan | None:
@@ -77,12 +77,12 @@ def _pays(call: Call, name: str, axis: int) -> bool:
     itemsize, height, width = call.dtype(name).itemsize, call.sizes[axis], call.sizes[-1]
     if all(_is_turned(call, name, axis) and call.strides[name][-1] != 0 for name in OPERANDS):
         beside = "turned"
+    elif not are_runs(call):
+        beside = "no run"
     else:
         beside = "number" if any(call.strides[name][-1] == 0 for name in OPERANDS) else "array"
     in_packs = _lies_in_packs(call, "output", -1)
     least = _LEAST_WIDTH[beside][itemsize][0 if in_packs else 1]
-    if itemsize == 1 and not are_runs(call):
-        least = min(least, _LEAST_OF_BYTES)
     threads = call.device.multiprocessors * call.device.threads_per_multiprocessor
     if not in_packs and math.prod(call.sizes) * itemsize < _LEAST_BYTES_OF_THREAD[itemsize] * threads:
         return False
