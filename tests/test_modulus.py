@@ -347,7 +347,9 @@ def test_divisors_that_repeat(xp, dtype, shape, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.float16, np.int32, np.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int16, np.float16, np.int32, np.float64], ids=lambda dtype: dtype.__name__
+)
 @pytest.mark.parametrize("columns", [2, 3, 7, 15, 16, 17, 31])
 @pytest.mark.parametrize("by", ["row", "column", "column of every second"])
 def test_short_rows_of_a_run(xp, dtype, columns, by):
@@ -390,9 +392,9 @@ def test_rows_that_lie_anywhere(xp, dtype, columns, first):
 
     def operand(pattern):
         values = rng.integers(1, 100, shapes.get(pattern, shape)).astype(dtype)
-        return values, values[()] if pattern == "number" else place(
-            xp, values, "contiguous" if pattern in shapes else pattern
-        )
+        if pattern == "number":
+            return values, values[()]
+        return values, place(xp, values, "contiguous" if pattern in shapes else pattern)
 
     x1, dividend = operand(first)
     for second in ("contiguous", "padded lines", "every second", "transposed", "row", "column"):
