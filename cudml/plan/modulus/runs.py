@@ -9,14 +9,17 @@ from cudml.plan.layout import VECTOR_BYTES
 from cudml.plan.modulus.call import OPERANDS, Call, count_of
 from cudml.plan.plan import Plan
 
+#: How a thread comes by operands of these kinds; others have addresses of their own.
+_ACCESS = {"RUN": "PACKED", "NUMBER": "NUMBER"}
+
 #: Threads of a block: with 256 float32 and int32 by a column take an H200 2 to 3 % longer. And packs of a period, at
 #: least, so that a warp's packs lie side by side: (89478485, 3) int8 by a row took 160 us in periods of 3, and 139.
 _BLOCK = _LEAST_PERIOD = 128
 
-#: Packs of a thread, by how divisors come and the bytes of the widest type. Inverting the divisors of small numbers
-#: takes as long as the remainders: of 256 MB, on an H200, (2825636, 95) int8 by a row take 239, 158 and 137 us with 1,
-#: 2 and 4, (1412818, 95) float16 152, 141 and 134, but (706409, 95) float32 129, 132 and 135. By a column more loads
-#: are on their way: int8 175, 158 and 150, float16 145, 135 and 137, int32 137, 132 and 137.
+#: Packs of a thread, by how divisors come and the bytes of the widest type; otherwise one. Inverting the divisors of
+#: small numbers takes as long as the remainders: of 256 MB, on an H200, (2825636, 95) int8 by a row take 239, 158 and
+#: 137 us with 1, 2 and 4, (1412818, 95) float16 152, 141 and 134, but (706409, 95) float32 129, 132 and 135. By a
+#: column more loads are on their way: int8 175, 158 and 150, float16 145, 135 and 137, int32 137, 132 and 137.
 _PACKS = {"OF_A_ROW": {1: 4, 2: 4, 4: 1, 8: 1}, "OF_TWO_ROWS": {1: 4, 2: 2, 4: 2, 8: 2}}
 #: Threads, at least, as a part of those that a GPU runs at once, or each has fewer packs: 16 MB of int8 by a row take
 #: 16.9 us with one pack and 11.3 with 4, by a column 12.6 and 13.4; 4 MB 5.4 and 6.0, and 4.4 and 6.2.
@@ -54,7 +57,7 @@ def plan_runs(call: Call) -> Plan | None:
         return None
     call = _in_rows(call)
     size, pack, kinds = math.prod(call.sizes), call.pack, _kinds(call)
-    packs, period, shared = -(-size // pack), _period(call), _packs_of_thread(call)
+    packs, period, shared = -(-size // pack), _period(call, kinds["divisor"]), _packs_of_thread(call, kinds)
     strides = (stride for name in OPERANDS for stride in call.strides[name])
     geometry = (size, *count_of(call.sizes[-1]), *strides, *count_of(period))
     access = {name: _ACCESS.get(kinds[name], "ONE") for name in OPERANDS}
@@ -74,7 +77,7 @@ def are_faster_as_runs(call: Call) -> bool:
     if len(call.sizes) != 2 or not are_runs(call):
         return False
     kinds, length = _kinds(call), call.sizes[-1]
-    is_shared = kinds["divisor"] == "OF_A_ROW" and _packs_of_thread(call) > 1
+    is_shared = kinds["divisor"] == "OF_A_ROW" and _packs_of_thread(call, kinds) > 1
     if length % call.pack == 0:
         most_whole = _MOST_WHOLE_PACKS.get(kinds["divisor"], {}).get(call.widest, 0)
         return kinds["dividend"] == "RUN" and not is_shared and length <= most_whole * call.pack
@@ -108,9 +111,6 @@ def _is_few_at_a_step(call: Call) -> bool:
     return len(call.sizes) == 1 and (call.widest > 2 or 2 * call.sizes[0] < threads * call.pack)
 
 
-_ACCESS = {"RUN": "PACKED", "NUMBER": "NUMBER"}
-
-
 def _kinds(call: Call) -> dict[str, str]:
     """How operands of a pack come: DIVIDENDS and DIVISORS of the kernel."""
     kinds = {name: _kind(call, name) for name in OPERANDS}
@@ -131,21 +131,20 @@ def _kind(call: Call, name: str) -> str:
     return "RUN" if is_dense and is_aligned else "SINGLE"
 
 
-def _period(call: Call) -> int:
-    """Packs from one to the next of a thread."""
-    is_row = _kinds(call)["divisor"] == "OF_A_ROW"
-    of_rows = math.lcm(call.sizes[-1], call.pack) // call.pack if is_row else 1
-    return of_rows * -(-_LEAST_PERIOD // of_rows)
+def _period(call: Call, divisors: str) -> int:
+    """Packs from one to the next of a thread: whole rows, where these have the divisors in common."""
+    least = math.lcm(call.sizes[-1], call.pack) // call.pack if divisors == "OF_A_ROW" else 1
+    return least * -(-_LEAST_PERIOD // least)
 
 
-def _packs_of_thread(call: Call) -> int:
+def _packs_of_thread(call: Call, kinds: dict[str, str]) -> int:
     """As many as leave enough threads, few of which have nothing to do."""
-    kinds, device = _kinds(call), call.device
-    if kinds["dividend"] != "RUN" or kinds["divisor"] not in _PACKS:
+    divisors, device = kinds["divisor"], call.device
+    if kinds["dividend"] != "RUN" or divisors not in _PACKS:
         return 1
-    shared, packs = _PACKS[kinds["divisor"]][call.widest], math.prod(call.sizes) // call.pack
-    threads = _LEAST_THREADS[kinds["divisor"]] * device.multiprocessors * device.threads_per_multiprocessor
+    shared, packs, period = _PACKS[divisors][call.widest], math.prod(call.sizes) // call.pack, _period(call, divisors)
+    threads = _LEAST_THREADS[divisors] * device.multiprocessors * device.threads_per_multiprocessor
     most = min(packs, _MOST_BEYOND // call.pack)
-    while shared > 1 and (packs < shared * threads or most < shared * _period(call)):
+    while shared > 1 and (packs < shared * threads or most < shared * period):
         shared //= 2
     return shared
