@@ -216,7 +216,6 @@ def test_nothing_warns(xp):
 # Types and scalars.
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("first", [BOOL, *FMOD_DTYPES], ids=str)
 @pytest.mark.parametrize("second", [BOOL, *FMOD_DTYPES], ids=str)
 def test_promotion_is_numpys(xp, first, second):
@@ -332,7 +331,6 @@ def test_layouts(xp, pattern, dtype):
         np.testing.assert_array_equal(out.read(), expected)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
 @pytest.mark.parametrize("shape", [(131,), (37, 1), ()], ids=["row", "column", "number"])
 @pytest.mark.parametrize("pattern", ["contiguous", "padded lines", "transposed", "every second"])
@@ -499,7 +497,6 @@ def test_small_arrays(xp, dtype, pattern):
     np.testing.assert_array_equal(out.read().astype(expected.dtype), expected)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, *FLOATS], ids=str)
 @pytest.mark.parametrize("lead", [0, 1, 2, 3])
 @pytest.mark.parametrize("shape", [(1500,), (6, 1000), (5, 333)], ids=str)
@@ -567,7 +564,6 @@ def test_partial_overlap_gives_the_right_answer(xp, shift, backwards):
         np.testing.assert_array_equal(xp.to_numpy(out), np.fmod(given, 1000))
 
 
-@pytest.mark.share(3)
 @all_patterns
 @pytest.mark.parametrize("other_pattern", ["contiguous", "transposed"])
 def test_results_lie_in_memory_as_numpys(xp, pattern, other_pattern):

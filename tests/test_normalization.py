@@ -130,7 +130,6 @@ def test_axes_may_be_an_int_negative_and_unsorted(xp):
 SCALE_SHAPES = [(), (1,), (5,), (4, 1), (4, 5), (3, 1, 1), (1, 3, 1, 1), (2, 1, 1, 5), (2, 3, 4, 1), (2, 3, 4, 5)]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("scale_shape", [None, *SCALE_SHAPES], ids=str)
 @pytest.mark.parametrize("bias_shape", [None, *SCALE_SHAPES], ids=str)
 @pytest.mark.parametrize("axes", [(1, 2, 3), (0, 2), (3,)], ids=str)

@@ -50,7 +50,7 @@ def schedules_of(request: pytest.FixtureRequest) -> list[Schedule]:
     return schedules(max(FEWEST_SCHEDULES, option("--seeds")), first_seed)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_race_and_right_values_under_every_schedule(case: Case, request: pytest.FixtureRequest):
     case.run(schedules_of(request), checking=True)

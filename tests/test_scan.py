@@ -85,7 +85,6 @@ def test_other_published_examples(xp):
 # Data types.
 
 
-@pytest.mark.share(4)
 @operations
 @directions
 @exclusions
@@ -110,7 +109,6 @@ def test_narrow_integers_wrap_and_bool_stays_logical(xp, operation, dtype):
     check(xp, operation, values_for(operation, np.random.default_rng(2), (2, 5000), dtype), dtype=dtype)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("source", SCAN_DTYPES, ids=str)
 @pytest.mark.parametrize("target", SCAN_DTYPES, ids=str)
 def test_dtype_converts_before_and_out_after(xp, source, target):
@@ -281,7 +279,6 @@ def test_long_lines_whose_chunks_are_shorter_than_a_vector(xp, dtype, summed, sh
         np.testing.assert_array_equal(xp.to_numpy(result), expected.astype(summed))
 
 
-@pytest.mark.share(3)
 @directions
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("shape", [(66_001,), (2, 40_008), (2, 33_333)], ids=str)
@@ -527,7 +524,6 @@ def test_turned_with_an_initial_value(xp, input_turned, reverse):
     assert_scan(turned, "sum", values, np.dtype(np.float32), axis=-1, initial=True, reverse=reverse)
 
 
-@pytest.mark.share(3)
 @all_patterns
 @pytest.mark.parametrize("shape", [(6,), (6, 5), (4, 5, 6), (3, 1, 4), (5, 4, 1), (2, 3, 2, 5)], ids=str)
 def test_results_lie_in_memory_as_numpys(xp, pattern, shape):
@@ -569,7 +565,6 @@ def test_broadcast_input(xp, stored, shape):
         assert_scan(xp.to_numpy(cumsum(view, axis)), "sum", expected, np.float32, axis=axis)
 
 
-@pytest.mark.share(3)
 @operations
 @directions
 @exclusions
@@ -754,7 +749,6 @@ def random_offsets(rng, n, segments):
     return np.concatenate([[0], np.sort(rng.integers(0, n + 1, segments - 1)), [n]])
 
 
-@pytest.mark.share(4)
 @operations
 @directions
 @exclusions
@@ -775,7 +769,6 @@ SEGMENTATIONS = {
 }
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("segmentation", SEGMENTATIONS)
 @pytest.mark.parametrize("n", [100, 1024, 4097, 30_011])
 @directions
