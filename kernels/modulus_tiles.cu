@@ -83,7 +83,7 @@ struct Block {
     __device__ static Values<T, COUNT> load(const Line<T, ACCESS, true, Index, HOW>& line, Index first, Index length,
                                             bool is_there) {
         if constexpr (WHOLE) return line.template whole<COUNT>(first);
-        else return line.template whole_or_part<COUNT>(first, 0, is_there ? length : 0, convert<T>(1.0f));
+        else return line.template whole_or_part<COUNT, true>(first, 0, is_there ? length : 0, convert<T>(1.0f));
     }
 
     // Of the turned operands.
