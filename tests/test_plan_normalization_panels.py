@@ -22,7 +22,8 @@ from cudml.plan.spec import Moments, Normalization
         ((10_000, 21, 11), "float32", "panel_tiles", "tiled_lines"),
         ((50_000, 70, 3), "float32", "panel_tiles", "tiled_lines"),
         ((5000, 7, 31), "float32", "stream", "tiled_lines"),  # longer runs
-        ((30_000, 3, 147), "float32", "stream", "tiled_lines"),
+        ((29_000, 3, 147), "float32", "stream", "tiled_lines"),
+        ((30_000, 3, 147), "float32", "tiled_lines", "tiled_lines"),  # of which no ring that leaves cache holds a piece
         ((50_000, 3, 147), "float32", "panel_tiles", "tiled_lines"),
         ((50_000, 3, 353), "float32", "tiled_lines", "tiled_lines"),  # more than 4096 bytes
         ((500_000, 3, 8), "float32", "panel_tiles", "panel_tiles"),  # two vectors, and no pairs of groups

@@ -306,6 +306,32 @@ def test_stages_are_no_more_than_are_used(shape, axes, stages):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype", "step", "own", "stages"),
+    [
+        ((64, 96, 55, 55), np.float32, 1, False, "11"),
+        ((64, 96, 55, 55), np.float16, 1, False, "11"),
+        ((713, 32, 73, 75), np.float32, 1, False, "13"),  # most of what all blocks hold
+        ((713, 32, 73, 75), np.float32, 1, True, "11"),
+        ((713, 32, 73, 75), np.float32, 2, False, "11"),
+        ((3142, 32, 59, 59), np.float16, 1, False, "13"),
+        ((12, 32, 663, 663), np.float32, 1, False, None),  # read twice
+        ((12, 32, 663, 663), np.float32, 2, False, "13"),
+    ],
+)
+def test_rings_leave_first_level_cache_to_loading_threads(shape, dtype, step, own, stages):
+    length = shape[-1] * step
+    strides = (shape[1] * shape[2] * length, shape[2] * length, length, step)
+    arrays = {"input": layout(shape, dtype, strides), "output": layout(shape, dtype)}
+    if own:
+        arrays["scale"] = layout(shape, dtype, tuple(0 if axis == 1 else stride for axis, stride in enumerate(strides)))
+    plan = make_plan(Normalization((0, 2, 3)), arrays)
+    if stages is None:
+        assert "normalize_stream" not in kernels(plan)
+    else:
+        assert (kernels(plan), constants(plan)["STAGES"]) == (["normalize_stream"], stages)
+
+
+@pytest.mark.parametrize(
     ("shape", "axes", "drawn"),
     [
         ((4096, 65_536), (1,), "4"),

@@ -37,6 +37,20 @@ _STAGES_OF_UNITS = 12
 #: bfloat16s 858 and 617.
 _LEAST_STAGES, _STAGES_OF_SINGLES, _PIECE_OF_SINGLES = 2, 8, 2
 
+#: And of all others that threads load: 11 leave 60 KB of that cache, 12 and 13 28. Over 0, 2, 3 an H200 takes so and
+#: by 13, in us, for float16s (28, 32, 182, 182) 48 and 54, (64, 192, 71, 71) 95 and 98, bfloat16s (197, 64, 237, 20) 83
+#: and 96, floats (64, 96, 55, 55) 54 and 61, (1550, 256, 21, 21) 450 and 476, doubles (12, 96, 253, 299) 405 and 444.
+_STAGES_BESIDE_CACHE = 11
+
+#: Units of a group, if all blocks share it, of which that is true: with more, a ring of 11 has no room for enough of
+#: the next group, and (662, 64, 103, 103) bfloat16s take 760 us so and 657 by 13. But it has if elements lie at a
+#: stride, or have a scale or a bias of their own: (231, 10, 4856) doubles at a stride over 0, 2 take 88 us and 90,
+#: (713, 32, 74, 74) such floats in rows padded by 3 664 and 731. Of more than the larger number 11 hold no piece, and
+#: floats and doubles side by side are faster in two steps: (156, 3, 305, 105) floats take 54 us so and 71 by 13, (12,
+#: 32, 663, 663) 502 and 593, but (3142, 32, 59, 59) float16s 858 and 714, (23, 256, 121, 169) floats at a stride over
+#: 1, 2, 3 829 and 673.
+_FEW_UNITS_OF_BLOCK, _MANY_UNITS_OF_BLOCK = 5, 8
+
 #: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
 _LEAST_RUN_BYTES = 2048
 
@@ -220,7 +234,7 @@ def _beside_bytes(groups: Groups) -> int:
 def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: DeviceProperties) -> Ring | None:
     """With `room` for so many stages."""
     own, size = groups.operands.are_own, groups.source.dtype.itemsize
-    most = min(_MOST_STAGES, room)
+    most = _most_stages(groups, cut, room, bulk, device)
     piece = piece_of(cut, 1, most, 1 if own else _BEST_PIECE, device, _MOST_FOLDED)
     if piece is None:
         return None
@@ -245,6 +259,17 @@ def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: D
         publishers=0 if kept else 1,
         loader_crews=2 if in_crews else 1,
     )
+
+
+def _most_stages(groups: Groups, cut: Cut, room: int, bulk: bool, device: DeviceProperties) -> int:
+    """For pieces of any number of units."""
+    most, of_block = min(_MOST_STAGES, room), cut.units / device.multiprocessors
+    size, step = groups.source.dtype.itemsize, groups.reduced.strides["input"][-1]
+    if of_block > _MANY_UNITS_OF_BLOCK:
+        leave_cache = size >= 4 and step == size
+    else:
+        leave_cache = of_block <= _FEW_UNITS_OF_BLOCK or groups.operands.are_own or step != size
+    return min(most, _STAGES_BESIDE_CACHE) if leave_cache and not bulk else most
 
 
 def _stages(groups: Groups, cut: Cut, piece: int, most: int, bulk: bool, device: DeviceProperties) -> int:
