@@ -25,7 +25,8 @@ nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy, which
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
-#: For this one every third variant is compiled, and for one of the others every second: all take a minute for each.
+#: For this one every third variant is compiled, and every second one for one of the others, unless all shall be: that
+#: takes a minute for each.
 FASTEST = "sm_90a"
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
 FLOATS = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(np.float64)]
