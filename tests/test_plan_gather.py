@@ -8,6 +8,7 @@ from plans import H100, constants, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.device import H200
+from cudml.plan.gather.boxes import plan_boxes
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import Plan, Pointer, Workspace
 from cudml.plan.spec import Moments, Normalization, Scan
@@ -215,3 +216,167 @@ def test_panels_with_gaps_are_not_copied_for_an_output_that_has_some_too():
     source = part(480, "float16")
     plan = make_plan(Scan("sum", source.dtype, 2), {"input": source, "output": source}, H100)
     assert "gather_rows" not in kernels(plan)
+
+
+def in_order(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "float32") -> ArrayLayout:
+    """Dense, its axes in that order from the outermost."""
+    steps = {axis: int(np.prod([shape[inner] for inner in order[place + 1 :]])) for place, axis in enumerate(order)}
+    return layout(shape, dtype, tuple(steps[axis] for axis in range(len(shape))))
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axis", "dtype", "first"),
+    [
+        ((36, 8128, 24), (2, 1, 0), 2, "float32", "gather_tiles"),
+        ((11, 8128, 24), (2, 1, 0), 2, "float32", "gather_boxes"),  # short axes
+        ((11, 3993, 24), (2, 1, 0), 2, "float32", ""),  # less than 8192 elements for each multiprocessor
+        ((36, 8128, 24), (0, 1, 2), 2, "float32", ""),
+        ((36, 8128, 24), (1, 0, 2), 2, "float32", ""),  # neighbours in both
+        ((36, 8128, 24), (0, 2, 1), 2, "float32", ""),  # neighbouring lines in both
+        ((8128, 36, 24), (1, 2, 0), 0, "float32", ""),
+        ((4096, 2048), (1, 0), 0, "float32", ""),  # tiles are turned
+        ((4096, 2048), (1, 0), 0, "float16", "gather_tiles"),
+        ((4096, 2048), (1, 0), 1, "int8", "gather_tiles"),
+    ],
+)
+def test_scans_into_another_order(shape: tuple[int, ...], order: tuple[int, ...], axis: int, dtype: str, first: str):
+    arrays = {"input": in_order(shape, order, dtype), "output": layout(shape, dtype)}
+    plan = make_plan(Scan("sum", np.dtype(dtype), axis), arrays, H100)
+    found = kernels(plan)[0]
+    assert found == first if first else not found.startswith("gather")
+    if first:
+        assert plan.launches[0].arguments[:2] == (Pointer("input"), Pointer("output"))
+        assert plan.workspace_bytes == 0
+
+
+def test_scans_into_a_wider_type_in_another_order():
+    shape = (36, 8128, 24)
+    arrays = {"input": in_order(shape, (2, 1, 0), "int8"), "output": layout(shape, "int64")}
+    plan = make_plan(Scan("sum", np.dtype(np.int64), 2), arrays, H100)
+    assert plan.launches[0].arguments[:2] == (Pointer("input"), Workspace(0))
+    assert plan.workspace_bytes >= np.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes", "dtype", "expected"),
+    [
+        ((256, 77, 256, 6), (2, 1, 3, 0), (0, 1, 2), "float32", ["gather_tiles", "gather_boxes"]),  # not into tiles
+        ((9, 77, 4096), (2, 1, 0), (0, 1, 2), "float16", ["gather_boxes", "gather_boxes"]),
+        ((91448, 401), (1, 0), (0, 1), "float32", ["gather_tiles", "apply_turned"]),
+        ((91448, 401), (1, 0), (0, 1), "float16", ["gather_tiles", "gather_boxes"]),
+        ((2, 102, 36, 256), (0, 3, 2, 1), (1, 3), "float16", ["gather_tiles", "gather_boxes"]),
+        ((2, 51, 36, 256), (0, 3, 2, 1), (1, 3), "float16", ["gather_tiles", "apply_turned"]),  # few elements
+        ((553092, 6, 4), (2, 1, 0), (0, 1), "float32", []),  # few between neighbours
+        ((4096, 17, 4, 64), (0, 3, 2, 1), (1, 3), "float32", ["gather_tiles", "apply_turned"]),
+        ((4096, 7, 64, 2340), (0, 3, 2, 1), (1, 3), "float32", []),  # groups that a block keeps
+        ((4096, 7, 64, 2341), (0, 3, 2, 1), (1, 3), "float32", ["gather_tiles", "gather_boxes"]),
+    ],
+)
+def test_groups_that_lie_across_are_copied_and_copied_back(
+    shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...], dtype: str, expected: list[str]
+):
+    view = in_order(shape, order, dtype)
+    found = kernels(normalized(view, axes, view))
+    if expected:
+        assert [found[0], found[-1]] == expected
+    else:
+        assert not any(kernel.startswith("gather") for kernel in found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_what_is_copied_back_is_computed_in_the_workspace(dtype: str):
+    shape, order, axes = (256, 77, 256, 6), (2, 1, 3, 0), (0, 1, 2)
+    plan = normalized(in_order(shape, order, dtype), axes, in_order(shape, order))
+    first, *middle, last = [launch.arguments for part in plan.parts for launch in part.launches]
+    nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    result = Workspace(0 if dtype == "float32" else nbytes)  # in the place of the copy if it is as large
+    assert (first[:2], last[:2]) == ((Pointer("input"), Workspace(0)), (result, Pointer("output")))
+    named = {a for arguments in middle for a in arguments if isinstance(a, Pointer)}
+    assert named.isdisjoint({Pointer("input"), Pointer("output")})
+    end = result.offset + 4 * int(np.prod(shape))
+    offsets = {a.offset for arguments in middle for a in arguments if isinstance(a, Workspace)}
+    assert all(offset in (0, result.offset) or end <= offset < plan.workspace_bytes for offset in offsets)
+    assert plan.workspace_bytes >= end
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes", "dtype", "first"),
+    [
+        ((3, 1008208), (1, 0), (1,), "float16", "gather_boxes"),
+        ((3, 1008208), (1, 0), (1,), "float32", ""),
+        ((3, 1008208), (0, 1), (1,), "float16", ""),
+        ((3, 300_000), (1, 0), (1,), "float16", ""),  # few elements
+        ((139, 61, 329), (1, 0, 2), (1,), "float16", ""),  # neighbours in both
+        ((263, 61, 329), (0, 2, 1), (1,), "float16", "gather_tiles"),
+        ((65536, 4096), (1, 0), (1,), "float16", ""),  # which is read once
+    ],
+)
+def test_halves_into_another_order(
+    shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...], dtype: str, first: str
+):
+    plan = normalized(in_order(shape, order, dtype), axes)
+    found = kernels(plan)
+    assert found[0] == first if first else not found[0].startswith("gather")
+    if first:
+        assert plan.launches[0].arguments[1] == Pointer("output")
+
+
+def boxes(plan: Plan) -> dict[str, str]:
+    names = ("BOX", "FROM_INNER", "OF_RUN", "OF_ROW", "LOADED", "STORED", "PITCH", "IN_BOXES", "CUT")
+    found = constants(plan)
+    return {name: found[name] for name in names}
+
+
+def boxes_of(shape: tuple[int, ...], order: tuple[int, ...], dtype: str) -> dict[str, str]:
+    """Of a copy in C order."""
+    source, copy = in_order(shape, order, dtype), layout(shape, dtype)
+    plan = plan_boxes(source, copy, range(len(shape)), Pointer("input"), Workspace(0))
+    assert plan is not None
+    return boxes(plan)
+
+
+def test_how_boxes_are_cut():
+    found = boxes_of((3, 1008208), (1, 0), "float32")
+    # 2048 elements at least, of which three follow each other in the array; a row has more than a block has threads
+    assert found["BOX"] == "3,716"
+    assert (found["FROM_INNER"], found["OF_RUN"], found["OF_ROW"]) == ("0,1", "1", "0")
+    assert (found["PITCH"], found["IN_BOXES"], found["CUT"]) == ("717", "2", "2")
+    assert boxes_of((6, 41, 104), (2, 1, 0), "float64")["BOX"] == "6,6,104"
+    assert boxes_of((64, 64), (1, 0), "float32")["CUT"] == "0"
+
+
+def test_boxes_move_words_where_all_begin_with_one():
+    def moved(shape: tuple[int, ...], dtype: str) -> tuple[str, str]:
+        found = boxes_of(shape, (2, 1, 0), dtype)
+        return found["LOADED"], found["STORED"]
+
+    assert moved((8, 100, 3000), "int8") == ("4", "4")
+    assert moved((8, 100, 3000), "float16") == ("2", "2")
+    assert moved((8, 100, 3000), "float32") == ("1", "1")
+    assert moved((9, 100, 3000), "float16") == ("1", "2")
+    assert moved((6, 100, 3001), "int8") == ("2", "1")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_a_box_fits_a_block(dtype: str):
+    random, size = np.random.default_rng(11), np.dtype(dtype).itemsize
+    for _ in range(300):
+        rank = int(random.integers(2, 5))
+        shape = tuple(int(2 ** random.uniform(1, 24 / rank)) for _ in range(rank))
+        order = tuple(int(axis) for axis in random.permutation(rank))
+        if in_order(shape, order, dtype).strides == layout(shape, dtype).strides:
+            continue
+        found = boxes_of(shape, order, dtype)
+        box = [int(part) for part in found["BOX"].split(",")]
+        row = np.prod(box[len(box) - max(int(found["OF_ROW"]), 1) :])
+        assert int(found["PITCH"]) >= row
+        assert np.prod(box) // row * int(found["PITCH"]) * size <= 48 * 1024
+        from_inner, to_inner = [int(axis) for axis in found["FROM_INNER"].split(",")], [*range(len(box))][::-1]
+        for inner, axes, moved in ((from_inner, "OF_RUN", "LOADED"), (to_inner, "OF_ROW", "STORED")):
+            places = np.prod([box[axis] for axis in inner[: int(found[axes])]]) // int(found[moved])
+            assert found[axes] == "0" or places <= 256
+
+
+def test_repeated_elements_are_not_copied_in_boxes():
+    source = layout((64, 5, 999), "float32", (0, 1, 5))
+    assert plan_boxes(source, layout((64, 5, 999)), range(3), Pointer("input"), Workspace(0)) is None

@@ -143,6 +143,12 @@ def outer_to_inner(axes: Iterable[int], *layouts: ArrayLayout) -> tuple[int, ...
     return tuple(sorted(axes, key=lambda axis: -step(axis, *layouts)))
 
 
+def innermost(layout: ArrayLayout, axes: Iterable[int] | None = None) -> int | None:
+    """The axis (of those given) along which neighbours are nearest in memory; None if none has any."""
+    chosen = range(len(layout.shape)) if axes is None else axes
+    return min((axis for axis in chosen if layout.shape[axis] > 1), key=lambda axis: step(axis, layout), default=None)
+
+
 def step(axis: int, *layouts: ArrayLayout) -> int:
     """How far apart neighbours along an axis lie, in all arrays together."""
     return sum(abs(layout.strides[axis]) for layout in layouts)

@@ -22,5 +22,16 @@ MUTANTS = [
            "} else if (part.row <{+=+} height && part.column < width) {"),
     Mutant("columns that are not there", "gather_tiles.cu", "elements copied in order", ALL,
            "part<HIGH>(part.row, height - g.height, [-j < width ? height : 0-]{+height+});"),
+    # gather_boxes.cu
+    Mutant("box read before it is whole", "gather_boxes.cu", "boxes", ALL,
+           "load(staged, input, g, left);\n    [-__syncthreads();-]"),
+    Mutant("one index of a box too many", "gather_boxes.cu", "boxes", CHECKING,
+           "number[axis] * unit(axis) <{+=+} left[axis];"),
+    Mutant("index that is not carried on", "gather_boxes.cu", "boxes", ALL,
+           "(by > 0 || carry) && after >[-=-] count;"),
+    Mutant("elements stored that are not there", "gather_boxes.cu", "boxes of a long axis", ALL,
+           "[-if (!walk.exists(left)) continue;-]"),
+    Mutant("one word of a box too many", "gather_boxes.cu", "boxes in words", ALL,
+           "bool found = line <{+=+} LINES;"),
 ]
 # fmt: on

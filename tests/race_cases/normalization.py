@@ -654,7 +654,7 @@ def turned_batch_norm(name: str, shape: tuple[int, ...], device: DevicePropertie
 TURNED = [
     normalization("turned", (130, 70), np.float32, (1,), "transposed", "contiguous", TINY_GPU),
     normalization("turned into whole tiles", (128, 64), np.float32, (0,), "transposed", "contiguous", TINY_GPU),
-    normalization("turned halves", (131, 140), np.float16, (1,), "transposed", "contiguous", TINY_GPU),
+    normalization("turned halves", (57, 140), np.float16, (1,), "transposed", "contiguous", TINY_GPU),
     normalization("turned doubles", (70, 40), np.float64, (0, 1), "contiguous", "transposed", TINY_GPU),
     normalization("turned from anywhere", (130, 70), np.float32, (0,), "offset by an element", "transposed", TINY_GPU),
     turned_batch_norm("turned batch norm", (3, 20, 90), TINY_GPU),
@@ -676,6 +676,18 @@ COPIED = [
     normalization("elements copied in order", (2, 70, 33), np.float32, (1, 2), "rolled axes", "rolled axes"),
     normalization("elements copied into whole vectors", (2, 70, 36), np.float32, (1, 2), "rolled axes", "rolled axes"),
     normalization("halves copied in whole tiles", (2, 64, 64), np.float16, (1, 2), "rolled axes"),
+    normalization("copied and copied back", (2, 7, 2400), np.float32, (1, 2), "rolled axes", "rolled axes"),
+    normalization(
+        "copied and copied back wider",
+        (2, 9, 4000),
+        np.float16,
+        (1, 2),
+        "rolled axes",
+        "rolled axes",
+        out_dtype=np.float32,
+    ),
+    normalization("halves copied in boxes", (2, 6, 2101), np.float16, (2,), "rolled axes", "contiguous"),
+    normalization("halves copied in tiles", (40, 30, 33), np.float16, (2,), "rolled axes", "contiguous"),
 ]
 
 

@@ -359,7 +359,7 @@ COLUMNS = [
         out_pattern="rolled axes",
         reverse=True,
     ),
-    scan("turned input by elements", (70, 501), np.float16, out_pattern="rolled axes"),
+    scan("turned input by elements", (48, 501), np.float16, out_pattern="rolled axes"),
     scan("columns of bytes summed in int64", (600, 176), np.int64, stored=np.int8, axis=0),
     scan("columns of bytes summed in int64, backwards", (2, 500, 112), np.int64, stored=np.uint8, axis=1, reverse=True),
     scan("columns of every second byte", (1100, 66), np.int8, axis=0, pattern="every second line"),
@@ -370,6 +370,20 @@ COPIED_COLUMNS = [
     scan("few columns with gaps, copied", (901, 7), np.int16, axis=0, pattern="padded lines"),
     scan("columns backwards, copied", (1100, 33), np.int8, axis=0, pattern="backwards"),
     scan("every second column, copied", (1100, 34), np.int64, stored=np.uint8, axis=0, pattern="every second"),
+    scan("tiles of bytes, copied", (250, 201), np.int8, pattern="transposed", out_pattern="contiguous"),
+    scan("boxes", (2, 5, 2601), np.int16, axis=0, pattern="rolled axes", out_pattern="contiguous"),
+    scan("boxes in words", (2, 4, 3100), np.int8, axis=0, pattern="rolled axes", out_pattern="contiguous"),
+    scan("boxes of a long axis", (3, 4, 4100), np.int32, axis=0, pattern="rolled axes", out_pattern="contiguous"),
+    scan("boxes backwards", (5, 460, 11), np.int64, axis=0, pattern="backwards", out_pattern="rolled axes"),
+    scan(
+        "boxes beside a wider output",
+        (2, 5, 2601),
+        np.int64,
+        stored=np.int16,
+        axis=0,
+        pattern="rolled axes",
+        out_pattern="padded lines",
+    ),
 ]
 
 

@@ -2,19 +2,20 @@
 kernels/gather_*.cu.
 
 The copy is made in the output where that is as large and lies as the copy would, and else in the workspace. No element
-of the input lies there then: an output that is the input lies as that does, and is not dense.
+of the input lies there then: an output that is the input lies as that does, and is not dense or in another order.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cudml.plan.device import DeviceProperties
+from cudml.plan.gather.boxes import plan_boxes
 from cudml.plan.gather.rows import ELEMENTS, plan_rows
 from cudml.plan.gather.tiles import plan_tiles
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, innermost, outer_to_inner
 from cudml.plan.plan import Argument, Plan, Pointer, Workspace
 
 #: For each multiprocessor, where an H200 takes as long either way: (256, 32)[:, ::2] float16 summed over 0 takes 4.6 us
@@ -29,25 +30,42 @@ def plan_on_copy(
     output: ArrayLayout | None,
     device: DeviceProperties,
     plan_dense: Callable[[ArrayLayout], Plan],
+    of_any: bool = False,
 ) -> Plan | None:
     """A dense copy of `source`, its axes in that order from the outermost, then what `plan_dense` plans for its layout;
-    None where no kernel copies such arrays, or one launch is sooner done."""
+    None where no kernel copies such arrays, or one launch is sooner done. `of_any`: also of those whose innermost axes
+    are short, and others."""
     is_small = source.size < _LEAST_ELEMENTS * device.multiprocessors
-    if is_small or source.dtype.itemsize not in ELEMENTS or not source.element_aligned:
+    if is_small or not _can_be_moved(source):
         return None
     copy = dense_layout(source, order)
-    to: Argument = Pointer("output") if output is not None and _lies_alike(output, copy) else Workspace(0)
-    gathered = plan_rows(source, copy, order, to) or plan_tiles(source, copy, order, to)
+    in_output = output is not None and _lie_alike(output, copy) and output.alignment == copy.alignment
+    to: Argument = Pointer("output") if in_output else Workspace(0)
+    gathered = _gathered(source, copy, order, to, of_any)
     if gathered is None:
         return None
-    moved = 0 if isinstance(to, Pointer) else _in_vectors(copy.size * copy.dtype.itemsize)
-    dense = plan_dense(copy)
-    return replace(
-        gathered,
-        workspace_bytes=moved + dense.workspace_bytes,
-        scratch_bytes=dense.scratch_bytes,
-        then=_reading(dense, to, moved),
-    )
+    moved = 0 if in_output else _in_vectors(copy)
+    return _followed(gathered, plan_dense(copy), {Pointer("input"): to}, moved)
+
+
+def plan_on_copy_and_back(
+    source: ArrayLayout,
+    order: Sequence[int],
+    output: ArrayLayout,
+    plan_dense: Callable[[ArrayLayout, ArrayLayout], Plan],
+) -> Plan | None:
+    """The same where the output of `plan_dense` lies like the copy, in the workspace too, and in its place if elements
+    are as large; it is copied from there in the end."""
+    if not (_can_be_moved(source) and _can_be_moved(output)):
+        return None
+    copy, result = dense_layout(source, order), dense_layout(output, order)
+    at = Workspace(0 if _in_vectors(copy) == _in_vectors(result) else _in_vectors(copy))
+    gathered = _gathered(source, copy, order, Workspace(0), of_any=True)
+    last = plan_boxes(result, output, outer_to_inner(order, output), at, Pointer("output"))
+    if gathered is None or last is None:
+        return None
+    places: dict[Argument, Argument] = {Pointer("input"): Workspace(0), Pointer("output"): at}
+    return _followed(gathered, plan_dense(copy, result), places, at.offset + _in_vectors(result), last)
 
 
 def dense_layout(source: ArrayLayout, order: Sequence[int]) -> ArrayLayout:
@@ -60,24 +78,53 @@ def dense_layout(source: ArrayLayout, order: Sequence[int]) -> ArrayLayout:
     return ArrayLayout(source.shape, tuple(strides), source.dtype, VECTOR_BYTES)
 
 
-def _lies_alike(output: ArrayLayout, copy: ArrayLayout) -> bool:
-    same = output.shape == copy.shape and output.dtype == copy.dtype and output.alignment == copy.alignment
-    steps = zip(output.shape, output.strides, copy.strides, strict=True) if same else ()
-    return same and all(size == 1 or one == other for size, one, other in steps)
+def _can_be_moved(layout: ArrayLayout) -> bool:
+    return layout.dtype.itemsize in ELEMENTS and layout.element_aligned
 
 
-def _reading(plan: Plan, to: Argument, moved: int) -> Plan:
-    """The same plan, whose input is the copy and whose own part of the workspace begins behind so many bytes."""
-
-    def changed(arguments: Iterable[Argument]) -> tuple[Argument, ...]:
-        return tuple(
-            to if a == Pointer("input") else Workspace(a.offset + moved) if isinstance(a, Workspace) else a
-            for a in arguments
-        )
-
-    launches = tuple(launch._replace(arguments=changed(launch.arguments)) for launch in plan.launches)
-    return replace(plan, launches=launches, then=_reading(plan.then, to, moved) if plan.then else None)
+def _gathered(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: Argument, of_any: bool) -> Plan | None:
+    """None where nothing copies the array, or it lies like the copy. Rows whose gaps are full of others are loaded once
+    for each of these."""
+    if _lie_alike(source, copy):
+        return None
+    if of_any and innermost(source) != innermost(copy):
+        return plan_tiles(source, copy, order, to) or plan_boxes(source, copy, order, Pointer("input"), to)
+    gathered = plan_rows(source, copy, order, to) or plan_tiles(source, copy, order, to)
+    return plan_boxes(source, copy, order, Pointer("input"), to) if gathered is None and of_any else gathered
 
 
-def _in_vectors(nbytes: int) -> int:
-    return math.ceil(nbytes / VECTOR_BYTES) * VECTOR_BYTES
+def _lie_alike(one: ArrayLayout, other: ArrayLayout) -> bool:
+    """Whether elements lie in the same places from the first one on."""
+    same = one.shape == other.shape and one.dtype == other.dtype
+    steps = zip(one.shape, one.strides, other.strides, strict=True) if same else ()
+    return same and all(size == 1 or step == expected for size, step, expected in steps)
+
+
+def _followed(
+    gathered: Plan, dense: Plan, places: dict[Argument, Argument], begin: int, last: Plan | None = None
+) -> Plan:
+    """The copy, then that plan, whose arrays are in other places and whose own part of the workspace begins behind so
+    many bytes, and what comes last."""
+    return replace(
+        gathered,
+        workspace_bytes=begin + dense.workspace_bytes,
+        scratch_bytes=dense.scratch_bytes,
+        then=_moved(dense, places, begin, last),
+    )
+
+
+def _moved(plan: Plan, places: dict[Argument, Argument], begin: int, last: Plan | None) -> Plan:
+    def moved(argument: Argument) -> Argument:
+        if isinstance(argument, Workspace):
+            return Workspace(argument.offset + begin)
+        return places.get(argument, argument)
+
+    launches = tuple(
+        launch._replace(arguments=tuple(moved(argument) for argument in launch.arguments)) for launch in plan.launches
+    )
+    return replace(plan, launches=launches, then=_moved(plan.then, places, begin, last) if plan.then else last)
+
+
+def _in_vectors(layout: ArrayLayout) -> int:
+    """The bytes of a dense array, rounded up."""
+    return math.ceil(layout.size * layout.dtype.itemsize / VECTOR_BYTES) * VECTOR_BYTES

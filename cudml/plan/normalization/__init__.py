@@ -9,7 +9,7 @@ from cudml.plan.normalization.bundle_tiles import plan_tiled_bundles, plan_tiled
 from cudml.plan.normalization.bundles import plan_bundles
 from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
-from cudml.plan.normalization.copied import plan_on_copy_in_order
+from cudml.plan.normalization.copied import plan_halves_on_copy_like_output, plan_on_copy_in_order
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
@@ -52,27 +52,38 @@ _PLANS_OF_COLUMNS = (plan_bands, plan_panels, plan_long_panels, plan_panel_tiles
 
 def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
     """The launches that reduce `input` to `mean` and `variance`."""
+
+    def plan_dense(copy: ArrayLayout, _: ArrayLayout | None) -> Plan:
+        groups = Groups.of(spec.axes, {**arrays, "input": copy}, spec.correction)
+        return _plan(groups, Normalization(spec.axes), device)
+
     groups = Groups.of(spec.axes, dict(arrays), spec.correction)
-    copied = plan_on_copy_in_order(
-        spec.axes, groups, device, lambda copy: plan_moments(spec, {**arrays, "input": copy}, device)
-    )
+    copied = plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
     return copied or _plan(groups, Normalization(spec.axes), device)
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
     """The launches that normalize `input` into `output`; `scale` and `bias` are absent, arrays or numbers (dtypes)."""
+
+    def plan_dense(copy: ArrayLayout, output: ArrayLayout | None) -> Plan:
+        groups = Groups.of(spec.axes, {**arrays, "input": copy, "output": output})
+        return _plan_of_one_reading(groups, spec, device) or _plan_in_place(groups, spec, device)
+
     groups = Groups.of(spec.axes, arrays)
-    copied = plan_on_copy_in_order(
-        spec.axes, groups, device, lambda copy: plan_normalization(spec, {**arrays, "input": copy}, device)
+    return (
+        plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
+        or _plan_of_one_reading(groups, spec, device)
+        or plan_halves_on_copy_like_output(groups, device, plan_dense)
+        or _plan_in_place(groups, spec, device)
     )
-    if copied is not None:
-        return copied
-    strips = plan_turned_strips(groups, spec, device)
-    if strips is not None:
-        return strips
-    held = plan_held(groups, spec, device)
-    if held is not None:
-        return held
+
+
+def _plan_of_one_reading(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
+    """Where an array is turned; None where it is not, or cannot be read but once."""
+    return plan_turned_strips(groups, spec, device) or plan_held(groups, spec, device)
+
+
+def _plan_in_place(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
     if are_few_to_turn(groups, device) and (plan := _plan(groups, spec, device)).is_one_launch:
         return plan
     turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
