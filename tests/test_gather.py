@@ -136,13 +136,19 @@ def test_a_part_of_images_is_normalized_into_another(xp: Any):
     np.testing.assert_array_equal(xp.to_numpy(stored), expected)
 
 
-#: Axes of arrays whose innermost ones are short, in the order in which they lie, and shapes.
+#: Orders in which axes lie, some of the innermost ones short, and shapes that are copied on three multiprocessors.
 ORDERS = [
-    ((2, 0, 1), (3, 7, 1201)),
-    ((1, 2, 0), (5, 300, 18)),
-    ((2, 1, 0), (6, 41, 104)),
-    ((3, 0, 2, 1), (2, 12, 9, 130)),
+    ((2, 0, 1), (3, 7, 2401)),
+    ((1, 2, 0), (5, 600, 18)),
+    ((2, 1, 0), (6, 41, 204)),
+    ((3, 0, 2, 1), (2, 12, 9, 231)),
 ]
+
+
+def enough(shape: tuple[int, ...], xp: Any) -> tuple[int, ...]:
+    """So many elements that a real GPU copies them too."""
+    longest = shape.index(max(shape))
+    return tuple(size * (50 if xp.name == "cuda" and axis == longest else 1) for axis, size in enumerate(shape))
 
 
 def in_order(source: np.ndarray, order: tuple[int, ...], xp: Any) -> Any:
@@ -154,7 +160,7 @@ def in_order(source: np.ndarray, order: tuple[int, ...], xp: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
 @pytest.mark.parametrize(("order", "shape"), ORDERS)
 def test_running_sums_into_another_order(order: tuple[int, ...], shape: tuple[int, ...], dtype: str, xp: Any):
-    source = values(shape, dtype)
+    source = values(enough(shape, xp), dtype)
     view, dense = in_order(source, order, xp), xp.asarray(source)
     for axis in range(len(shape)):
         expected = xp.to_numpy(cudml.cumsum(dense, axis=axis, dtype=dtype))
@@ -162,7 +168,7 @@ def test_running_sums_into_another_order(order: tuple[int, ...], shape: tuple[in
             cudml.cumsum(view, axis=axis, dtype=dtype, out=out)
             np.testing.assert_array_equal(xp.to_numpy(out), expected)
     if dtype == "int8":
-        wide = cudml.cumsum(view, axis=0, out=xp.asarray(np.zeros(shape, np.int64)))
+        wide = cudml.cumsum(view, axis=0, out=xp.asarray(np.zeros(source.shape, np.int64)))
         np.testing.assert_array_equal(xp.to_numpy(wide), np.cumsum(source, axis=0, dtype=np.int64))
 
 
@@ -172,10 +178,10 @@ def test_running_sums_into_another_order(order: tuple[int, ...], shape: tuple[in
 def test_normalization_that_is_copied_and_copied_back(
     order: tuple[int, ...], shape: tuple[int, ...], dtype: str, xp: Any
 ):
-    source = values(shape, dtype)
+    source = values(enough(shape, xp), dtype)
     view, dense = in_order(source, order, xp), xp.asarray(source)
     for axes in ((0, len(shape) - 1), tuple(range(1, len(shape))), tuple(range(len(shape)))):
-        kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
         scale = xp.asarray(values(kept, dtype) + np.dtype(dtype).type(1))
         expected = xp.to_numpy(cudml.mean_variance_normalization(dense, scale=scale, axes=axes))
         alike = cudml.mean_variance_normalization(view, scale=scale, axes=axes)
@@ -190,10 +196,10 @@ def test_normalization_that_is_copied_and_copied_back(
 
 @pytest.mark.backend("cuda", "emulated")
 def test_an_output_with_gaps_is_written_alone_by_copies_back(xp: Any):
-    source = values((2, 7, 2600, 3), "float32")
+    source = values(enough((2, 7, 3600, 3), xp), "float32")
     stored = xp.asarray(np.ascontiguousarray(source.transpose(2, 3, 0, 1)))  # what is reduced first lies last
     view = stored.transpose(2, 3, 0, 1)[..., 1]
-    target = xp.asarray(np.full((2600, 2, 9), 5, np.float32))
+    target = xp.asarray(np.full((source.shape[2], 2, 9), 5, np.float32))
     cudml.mean_variance_normalization(view, axes=(1, 2), out=target.transpose(1, 2, 0)[:, 1:8])
     found = xp.to_numpy(target).transpose(1, 2, 0)
     dense = xp.asarray(np.ascontiguousarray(source[..., 1]))

@@ -676,7 +676,7 @@ COPIED = [
     normalization("elements copied in order", (2, 70, 33), np.float32, (1, 2), "rolled axes", "rolled axes"),
     normalization("elements copied into whole vectors", (2, 70, 36), np.float32, (1, 2), "rolled axes", "rolled axes"),
     normalization("halves copied in whole tiles", (2, 64, 64), np.float16, (1, 2), "rolled axes"),
-    normalization("copied and copied back", (2, 7, 2400), np.float32, (1, 2), "rolled axes", "rolled axes"),
+    normalization("copied and copied back", (2, 7, 2400), np.float32, (1, 2), "rolled axes", "rolled axes", ONE_BLOCK),
     normalization(
         "copied and copied back wider",
         (2, 9, 4000),
@@ -686,8 +686,8 @@ COPIED = [
         "rolled axes",
         out_dtype=np.float32,
     ),
-    normalization("halves copied in boxes", (2, 6, 2101), np.float16, (2,), "rolled axes", "contiguous"),
-    normalization("halves copied in tiles", (40, 30, 33), np.float16, (2,), "rolled axes", "contiguous"),
+    normalization("halves copied in boxes", (2, 6, 2101), np.float16, (2,), "rolled axes", "contiguous", ONE_BLOCK),
+    normalization("halves copied in tiles", (40, 30, 33), np.float16, (2,), "rolled axes", "contiguous", ONE_BLOCK),
 ]
 
 

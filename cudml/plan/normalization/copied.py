@@ -28,18 +28,18 @@ _MOST_BYTES_APART, _LEAST_APART = 8192, 1 << 11
 #: 1, 800 between, 20 and 17, of (4, 7, 2, 534141) float16s over 2, 3 290 and 75.
 _MOST_BETWEEN = 96
 
-
-#: And, where they are normalized, at least, if the copy is to have a copy of its own in the output, as what is written
-#: lies across too: (553092, 4, 6, 1) floats over 0, 2, whose axes lie in the order 1, 2, 0, 6 between, take 67 us and
-#: 123 on copies, (131072, 160, 3) float64s over 0, 1 in the order 2, 1, 0 1941 and 839.
+#: And, where they are normalized, at least, if the copy is of short axes or has a copy in turn: (553092, 6, 4) floats
+#: over 0, 1, whose axes lie in the order 2, 1, 0, 6 between, take an H200 67 us and 123 on copies, (131072, 160, 3)
+#: float64s 1941 and 839.
 _LEAST_BETWEEN = 16
 
-#: Bytes of a group, at least, if no other copy pays: blocks keep smaller ones. (90, 8, 512, 146) bfloat16s over 1, 2 in
-#: the order 3, 0, 2, 1 take 214 us and 438 on copies, (139, 232, 256)[:, ::2] over 1, 2, 119 KB, 156 and 41.
+#: Bytes of a group, at least, if no other copy pays: blocks keep smaller ones. (146, 8, 90, 512) bfloat16s over 1, 3 in
+#: the order 0, 2, 3, 1 take 214 us and 438 on copies, (139, 464, 256)[:, ::2] over 1, 2 in the order 2, 0, 1, 119 KB,
+#: 156 and 41.
 _LEAST_GROUP_BYTES = 1 << 16
 
 #: Elements for each multiprocessor, at least, of copies that are not needed. Less was not measured.
-_LEAST_COPIED = 1 << 13
+_LEAST_COPIED = 1 << 14
 
 
 def plan_on_copy_in_order(
@@ -84,18 +84,19 @@ def _plan_across(
     device: DeviceProperties,
     plan_dense: Callable[[ArrayLayout, ArrayLayout | None], Plan],
 ) -> Plan | None:
-    """On a copy in C order, from which the output is written, or another output that is copied. The first is faster of
+    """On a copy in C order, from which the output is written, or on one whose output is copied. The first is faster of
     floats where the output is turned in tiles: (91448, 401) over 0, 1 in the order 1, 0 take 225 us so and 288
     otherwise, but (557, 58, 864) float16s over 1, 2 in the order 0, 2, 1 353 and 133."""
     source, every = groups.source, range(len(groups.source.shape))
+    are_apart = _between(axes, source) > _LEAST_BETWEEN
     is_large = groups.length * source.dtype.itemsize >= _LEAST_GROUP_BYTES
     are_alike = outer_to_inner(every, source) == outer_to_inner(every, output)
-    of_any = is_large and not are_alike
+    of_any = are_apart and is_large and not are_alike
     copied = plan_on_copy(source, every, output, device, lambda copy: plan_dense(copy, output), of_any)
     is_turned = copied is not None and copied.parts[-1].source == "normalization_turned.cu"
     if not are_alike or (is_turned and source.dtype.itemsize >= 4) or not _are_many(source, device):
         return copied
-    if _between(axes, source) <= _LEAST_BETWEEN or not (copied or is_large):
+    if not are_apart or not (copied or is_large):
         return copied
     kept = [axis for axis in outer_to_inner(every, source) if axis not in axes]
     return plan_on_copy_and_back(source, (*kept, *axes), output, plan_dense) or copied

@@ -23,7 +23,7 @@ _ENOUGH_LINES = 8
 _LEAST_COPIED = 1 << 11
 
 #: And of arrays whose output lies in another order: less was not measured.
-_LEAST_OF_ANOTHER_ORDER = 1 << 13
+_LEAST_OF_ANOTHER_ORDER = 1 << 14
 
 
 def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperties) -> Plan:
