@@ -12,7 +12,7 @@ import numpy as np
 import cudml
 from benchmarks import peers as libraries
 from benchmarks.case import READING, Arrays, Call, Case, filled
-from benchmarks.scan import VIEWS, Shape, View
+from benchmarks.scan import Shape, View, view_of
 from cudml.plan.activation import PARAMETERS
 
 Axes = int | tuple[int, ...]
@@ -29,7 +29,7 @@ class NormalizationCase(Case):
 
     @property
     def view(self) -> View | None:
-        return VIEWS[self.options["view"]] if "view" in self.options else None
+        return view_of(self.options["view"]) if "view" in self.options else None
 
     @property
     def bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,26 @@ VIEWS = {
     "rows padded by 1": View(lambda shape: (*shape[:-1], shape[-1] + 1), lambda stored: stored[..., :-1]),
 }
 
+_ORDER, _OF_INPUT = "axes ", " of the input"
+
+
+def name_of_order(order: Iterable[int], of_output: bool) -> str:
+    """Of a view whose axes lie in that order from the outermost on, and those of the output too or in C order."""
+    return _ORDER + " ".join(map(str, order)) + ("" if of_output else _OF_INPUT)
+
+
+def view_of(name: str) -> View:
+    """One of VIEWS, or that of an order."""
+    if not name.startswith(_ORDER):
+        return VIEWS[name]
+    order = [int(axis) for axis in name.removeprefix(_ORDER).removesuffix(_OF_INPUT).split()]
+    places = np.argsort(order).tolist()
+    return View(
+        lambda shape: tuple(shape[axis] for axis in order),
+        lambda stored: stored.transpose(places),
+        of_output=not name.endswith(_OF_INPUT),
+    )
+
 
 def _lengths(count: int, size: int) -> np.ndarray:
     """Random lengths of so many segments, with a mean of size / count."""
@@ -71,7 +91,7 @@ class ScanCase(Case):
 
     @property
     def view(self) -> View | None:
-        return VIEWS[self.options["view"]] if "view" in self.options else None
+        return view_of(self.options["view"]) if "view" in self.options else None
 
     @property
     def result_dtype(self) -> np.dtype:

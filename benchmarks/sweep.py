@@ -3,7 +3,8 @@
 What `benchmarks.run` measures are shapes that somebody thought of. These are drawn at random, from 2^12 elements to
 2^27, and measured beside a copy and torch. Printed are those that torch is faster at, and those far behind the copy;
 and of those whose times another version wrote to a file before, on the same GPU, which take longer now. With --compiled
-they are normalizations alone, beside torch.compile too, which takes a second or two for each.
+they are normalizations alone, beside torch.compile too, which takes a second or two for each; with --orders scans and
+normalizations of arrays whose axes lie in any order.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class Draw:
     def one_of(self, choices: Sequence[str]) -> str:
         return choices[self.number(len(choices))]
 
+    def order(self, count: int) -> list[int]:
+        """The numbers below `count`, each once."""
+        return [int(number) for number in self._random.permutation(count)]
+
     def size(self) -> int:
         return int(2 ** self._random.uniform(_SMALLEST, _LARGEST))
 
@@ -86,11 +91,16 @@ class Draw:
         return tuple(int(length) for length in self._random.permutation(shape))
 
 
-def cases(seed: int, count: int, compiled: bool = False) -> Iterator[tuple[Family, Case]]:
-    """So many cases of all families, each once; or of those that torch.compile is measured for, if it shall be."""
+def cases(seed: int, count: int, compiled: bool = False, orders: bool = False) -> Iterator[tuple[Family, Case]]:
+    """So many cases of all families, each once; or of those that torch.compile is measured for, if it shall be; or of
+    those whose axes may lie in any order."""
     draw, seen = Draw(seed), set[str]()
     while len(seen) < count:
         family, case = _draw_case(draw)
+        if orders:
+            if family is modulus or len(case.shape) == 1:
+                continue
+            case = replace(case, options={**case.options, "view": _draw_order(draw, len(case.shape))})
         # The formula that is compiled computes in float32.
         case = replace(case, compiled_peer=compiled and "scale" in case.options and case.dtype != "float64")
         is_asked_for = case.compiled_peer or not compiled
@@ -116,6 +126,11 @@ def _draw_case(draw: Draw) -> tuple[Family, Case]:
     options: dict[str, Any] = {"scale": list(scale)}
     op, dtype = "mean_variance_normalization", draw.one_of(_NORMALIZED)
     return normalization, normalization.NormalizationCase(op, dtype, shape, axis, options)
+
+
+def _draw_order(draw: Draw, rank: int) -> str:
+    """The output lies like the input, as it does if none is given, or in C order."""
+    return scan.name_of_order(draw.order(rank), of_output=draw.number(3) > 0)
 
 
 def _draw_groups(draw: Draw) -> tuple[tuple[int, ...], int | tuple[int, ...]]:
@@ -238,12 +253,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="other shapes")
     parser.add_argument("--count", type=int, default=450)
     parser.add_argument("--compiled", action="store_true", help="normalizations alone, beside torch.compile too")
+    parser.add_argument("--orders", action="store_true", help="arrays whose axes lie in any order")
     parser.add_argument("--time-budget", type=float, default=240, help="seconds after which no case is begun")
     parser.add_argument("--dry-run", action="store_true", help="a few elements on the CPU, to test the harness")
     parser.add_argument("--out", metavar="FILE", type=Path, help="keep the times for --against")
     parser.add_argument("--against", metavar="FILE", type=Path, help="tell what takes longer than these times")
     options = parser.parse_args(arguments)
-    chosen = list(cases(options.seed, options.count, options.compiled))
+    chosen = list(cases(options.seed, options.count, options.compiled, options.orders))
     deadline = time.monotonic() + options.time_budget
     if options.dry_run:
         shrunk = [(family, case.shrunk()) for family, case in chosen]

@@ -389,8 +389,25 @@ def test_a_sweep_beside_compilers_draws_what_they_compile() -> None:
     assert not any(case.compiled_peer for _, case in sweep.cases(seed=3, count=50))
 
 
-def test_a_sweep_runs_dry(capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep.main(["--dry-run", "--count", "60"]) == 0
+def test_a_sweep_of_orders_draws_arrays_of_several_axes() -> None:
+    drawn = [case for _, case in sweep.cases(seed=3, count=50, orders=True)]
+    views = {case.options["view"] for case in drawn}
+    assert {"axes 1 0", "axes 1 0 of the input", "axes 0 1"} <= views
+    assert all(len(case.shape) > 1 for case in drawn)
+    assert {case.op for case in drawn} == {"cumsum", "mean_variance_normalization", "mean_var"}
+
+
+def test_an_order_is_that_of_the_array_in_memory() -> None:
+    for name, of_output in (("axes 2 0 1", True), ("axes 2 0 1 of the input", False)):
+        view = scan.view_of(name)
+        array = view.take(np.zeros(view.stored((3, 4, 5)), np.float32))
+        assert (array.shape, array.strides, view.of_output) == ((3, 4, 5), (16, 4, 48), of_output)
+        assert scan.name_of_order((2, 0, 1), of_output) == name
+
+
+@pytest.mark.parametrize("drawn", [[], ["--orders"]], ids=["any", "orders"])
+def test_a_sweep_runs_dry(drawn: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(["--dry-run", "--count", "60", *drawn]) == 0
     assert capsys.readouterr().out.startswith("60 cases: ")
 
 
