@@ -23,6 +23,10 @@ WARPS_OF_BLOCK = 4
 #: kernels/scan.cuh: BYTES_OF_CHUNK.
 BYTES_OF_CHUNK = 8
 
+#: With fewer lines than this side by side, threads that walk down columns would use less than a sector of 32 bytes of
+#: what they load, unless these are all there are.
+ENOUGH_LINES = 8
+
 #: Where inputs are neighbours along the axis and outputs across it, or the other way round, tiles of columns are turned
 #: in shared memory. So many bytes of a line and so many lines at least fill a line of the cache and half a warp.
 _TURNED_BYTES, _TURNED_LINES = 128, 17
