@@ -234,6 +234,7 @@ def in_order(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "float
         ((36, 8128, 24), (1, 0, 2), 2, "float32", ""),  # neighbours in both
         ((36, 8128, 24), (0, 2, 1), 2, "float32", ""),  # neighbouring lines in both
         ((8128, 36, 24), (1, 2, 0), 0, "float32", ""),
+        ((4, 2, 399104, 2), (1, 3, 2, 0), 3, "float32", ""),  # two for each sector
         ((4096, 2048), (1, 0), 0, "float32", ""),  # tiles are turned
         ((4096, 2048), (1, 0), 0, "float16", "gather_tiles"),
         ((4096, 2048), (1, 0), 1, "int8", "gather_tiles"),
@@ -302,10 +303,11 @@ def test_what_is_copied_back_is_computed_in_the_workspace(dtype: str):
 @pytest.mark.parametrize(
     ("shape", "order", "axes", "dtype", "first"),
     [
-        ((3, 1008208), (1, 0), (1,), "float16", "gather_boxes"),
-        ((3, 1008208), (1, 0), (1,), "float32", ""),
-        ((3, 1008208), (0, 1), (1,), "float16", ""),
-        ((3, 700_000), (1, 0), (1,), "float16", ""),  # few elements
+        ((11, 300_000), (1, 0), (1,), "float16", "gather_boxes"),
+        ((11, 300_000), (1, 0), (1,), "float32", ""),
+        ((11, 300_000), (0, 1), (1,), "float16", ""),
+        ((11, 190_000), (1, 0), (1,), "float16", ""),  # few elements
+        ((8, 300_000), (1, 0), (1,), "float16", ""),  # two for each sector
         ((139, 61, 329), (1, 0, 2), (1,), "float16", ""),  # neighbours in both
         ((263, 61, 329), (0, 2, 1), (1,), "float16", "gather_tiles"),
         ((65536, 4096), (1, 0), (1,), "float16", ""),  # which is read once

@@ -16,6 +16,9 @@ VECTOR_BYTES = 16
 #: What memory moves at least: to write less of it, it is read first.
 SECTOR_BYTES = 32
 
+#: Elements that show how another array scatters them.
+_SAMPLE = 256
+
 #: Offsets and counts up to here fit 32-bit arithmetic with room for what a last, partial block adds.
 _INDEX32_LIMIT = 2**31 - 2**24
 
@@ -152,6 +155,22 @@ def innermost(layout: ArrayLayout, axes: Iterable[int] | None = None) -> int | N
 def step(axis: int, *layouts: ArrayLayout) -> int:
     """How far apart neighbours along an axis lie, in all arrays together."""
     return sum(abs(layout.strides[axis]) for layout in layouts)
+
+
+def are_scattered(one: ArrayLayout, other: ArrayLayout) -> bool:
+    """Whether less than two elements that lie side by side in one of two arrays of the same shape share a sector of
+    the other, in the mean."""
+    return max(_sectors_of_element(one, other), _sectors_of_element(other, one)) > 1 / 2
+
+
+def _sectors_of_element(layout: ArrayLayout, order: ArrayLayout) -> float:
+    """Of some that lie side by side in `order`."""
+    offsets, wanted = np.zeros(1, np.int64), _SAMPLE
+    for axis in reversed(outer_to_inner(range(len(order.shape)), order)):
+        count = min(layout.shape[axis], wanted)
+        offsets = np.add.outer(np.arange(count) * layout.strides[axis], offsets).ravel()
+        wanted //= max(count, 1)
+    return len(np.unique(offsets // SECTOR_BYTES)) / max(len(offsets), 1)
 
 
 def index_type(counts: Iterable[int], dims: Iterable[Dims]) -> np.dtype:

@@ -31,7 +31,7 @@ MUTANTS = [
            "(by > 0 || carry) && after >[-=-] count;"),
     Mutant("elements stored that are not there", "gather_boxes.cu", "boxes of a long axis", ALL,
            "[-if (!walk.exists(left)) continue;-]"),
-    Mutant("one word of a box too many", "gather_boxes.cu", "boxes in words", ALL,
+    Mutant("one place of a box too many", "gather_boxes.cu", "boxes", ALL,
            "bool found = line <{+=+} LINES;"),
 ]
 # fmt: on

@@ -372,7 +372,7 @@ COPIED_COLUMNS = [
     scan("every second column, copied", (1100, 34), np.int64, stored=np.uint8, axis=0, pattern="every second"),
     scan("tiles of bytes, copied", (250, 201), np.int8, pattern="transposed", out_pattern="contiguous"),
     filled("boxes", (2, 5, 2601), np.int16, axis=0, pattern="rolled axes", out_pattern="contiguous"),
-    filled("boxes in words", (2, 4, 3100), np.int8, axis=0, pattern="rolled axes", out_pattern="contiguous"),
+    filled("boxes in words", (2, 6, 2600), np.int16, axis=0, pattern="rolled axes", out_pattern="contiguous"),
     filled("boxes of a long axis", (3, 4, 4100), np.int32, axis=0, pattern="rolled axes", out_pattern="contiguous"),
     filled("boxes backwards", (5, 460, 11), np.int64, axis=0, pattern="backwards", out_pattern="rolled axes"),
     filled(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.gather import plan_on_copy, plan_on_copy_and_back
-from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, innermost, outer_to_inner
+from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, are_scattered, innermost, outer_to_inner
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.plan import Plan
 
@@ -66,12 +66,13 @@ def plan_on_copy_in_order(
 def plan_halves_on_copy_like_output(
     groups: Groups, device: DeviceProperties, plan_dense: Callable[[ArrayLayout, ArrayLayout | None], Plan]
 ) -> Plan | None:
-    """Of elements of two bytes or one a copy in the order of the output, if what lies side by side does not there. On
-    an H200 that takes 0.72 times as long as other plans of two steps, of 38 random arrays, but of floats 1.15 times."""
+    """Of elements of two bytes or one a copy in the order of the output, if what lies side by side is scattered there,
+    or the other way round. On an H200 that takes 0.51 times as long as what else there is, of 80 random arrays, and
+    1.07 times if elements are less scattered; of floats 1.15 times."""
     source, output = groups.source, groups.arrays.get("output")
     if not isinstance(output, ArrayLayout) or groups.widest > 2 or not _are_many(source, device):
         return None
-    if innermost(source) == innermost(output):
+    if innermost(source) == innermost(output) or not are_scattered(source, output):
         return None
     order = outer_to_inner(range(len(output.shape)), output)
     return plan_on_copy(source, order, output, device, lambda copy: plan_dense(copy, output), of_any=True)
