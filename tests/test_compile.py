@@ -264,7 +264,7 @@ def gather_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         for height in (64, 67):
             view = ArrayLayout((9, 40, height), (40 * height * size, size, 40 * size), dtype, 16)
             yield from copies(view, range(3), device)
-        for shape in ((9, 7, 2, 1000), (5, 3001, 4)):
+        for shape in ((9, 7, 2, 1000), (5, 3001, 4), (75, 8, 517, 95)):
             strides = np.cumprod((size, *shape[:-1])).tolist()
             yield from copies(ArrayLayout(shape, tuple(strides), dtype, 16), range(len(shape)), device)
 

@@ -173,6 +173,14 @@ def test_running_sums_into_another_order(order: tuple[int, ...], shape: tuple[in
 
 
 @pytest.mark.backend("cuda", "emulated")
+def test_boxes_that_are_cut_to_fit_a_block(xp: Any):
+    source = values(enough((13, 16, 31, 8), xp), "float64")
+    out = xp.asarray(np.zeros_like(source))
+    cudml.cumsum(in_order(source, (0, 3, 1, 2), xp), axis=0, out=out)
+    np.testing.assert_array_equal(xp.to_numpy(out), xp.to_numpy(cudml.cumsum(xp.asarray(source), axis=0)))
+
+
+@pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(("order", "shape"), ORDERS)
 def test_normalization_that_is_copied_and_copied_back(

@@ -87,10 +87,10 @@ def _gathered(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: 
     for each of these."""
     if _lie_alike(source, copy):
         return None
-    if of_any and innermost(source) != innermost(copy):
-        return plan_tiles(source, copy, order, to) or plan_boxes(source, copy, order, Pointer("input"), to)
-    gathered = plan_rows(source, copy, order, to) or plan_tiles(source, copy, order, to)
-    return plan_boxes(source, copy, order, Pointer("input"), to) if gathered is None and of_any else gathered
+    are_full = of_any and innermost(source) != innermost(copy)
+    gathered = None if are_full else plan_rows(source, copy, order, to)
+    gathered = gathered or plan_tiles(source, copy, order, to)
+    return gathered or (plan_boxes(source, copy, order, Pointer("input"), to) if of_any else None)
 
 
 def _lie_alike(one: ArrayLayout, other: ArrayLayout) -> bool:

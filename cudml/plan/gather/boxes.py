@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cudml.plan.dtypes import c_name
 from cudml.plan.gather.rows import ELEMENTS
@@ -24,6 +26,57 @@ _LINE = 32
 
 _BANK_BYTES = 4
 
+#: Of static shared memory, that a kernel may have.
+_MOST_STAGED_BYTES = 48 << 10
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Those that both arrays have, from the outermost to the innermost of the copy."""
+
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+    copied: tuple[int, ...]
+    """Byte strides of the array and of its copy."""
+
+    @property
+    def from_inner(self) -> list[int]:
+        """From the innermost of the array on."""
+        return sorted(range(len(self.sizes)), key=lambda axis: abs(self.steps[axis]))
+
+    @property
+    def to_inner(self) -> list[int]:
+        """And of the copy."""
+        return [*reversed(range(len(self.sizes)))]
+
+
+@dataclass(frozen=True)
+class Box:
+    """How many indices of each axis a block takes, and how: constants of kernels/gather_boxes.cu."""
+
+    indices: list[int]
+    of_run: int
+    of_row: int
+    loaded: int
+    stored: int
+    pitch: int
+
+    @classmethod
+    def of(cls, source: ArrayLayout, copy: ArrayLayout, axes: Axes, parts: int) -> Box:
+        """One of so many parts of what is best."""
+        size, from_inner, to_inner = source.dtype.itemsize, axes.from_inner, axes.to_inner
+        indices = _indices(axes, size, parts)
+        loaded = _at_a_time(source, axes.sizes, indices, axes.steps, from_inner[0])
+        stored = _at_a_time(copy, axes.sizes, indices, axes.copied, to_inner[0])
+        of_row = _axes_of_line(indices, to_inner, stored)
+        pitch = _pitch(math.prod(indices[len(indices) - max(of_row, 1) :]), size * loaded)
+        return cls(indices, _axes_of_line(indices, from_inner, loaded), of_row, loaded, stored, pitch)
+
+    @property
+    def staged(self) -> int:
+        """Elements that it takes in shared memory."""
+        return math.prod(self.indices[: len(self.indices) - max(self.of_row, 1)]) * self.pitch
+
 
 def plan_boxes(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], at: Argument, to: Argument) -> Plan | None:
     """None where elements of the array are repeated. The axes in that order are those of the copy from the outermost
@@ -31,27 +84,23 @@ def plan_boxes(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], at:
     sizes, (steps, copied) = collapse_together([source, copy], order)
     if 0 in steps:
         return None
-    rank, size = len(sizes), source.dtype.itemsize
-    from_inner = sorted(range(rank), key=lambda axis: abs(steps[axis]))
-    to_inner = range(rank - 1, -1, -1)
-    box = _box(sizes, from_inner, to_inner, size)
-    boxes = [math.ceil(count / part) for count, part in zip(sizes, box, strict=True)]
+    axes, size = Axes(sizes, steps, copied), source.dtype.itemsize
+    candidates = (Box.of(source, copy, axes, 1 << halvings) for halvings in itertools.count())
+    box = next(box for box in candidates if box.staged * size <= _MOST_STAGED_BYTES)
+    boxes = [math.ceil(count / part) for count, part in zip(sizes, box.indices, strict=True)]
     index = index_type((source.size,), (Dims(sizes, steps), Dims(sizes, copied)))
-    loaded = _at_a_time(source, sizes, box, steps, from_inner[0])
-    stored = _at_a_time(copy, sizes, box, copied, to_inner[0])
-    of_row = _axes_of_line(box, to_inner, stored)
     constants = constants_of(
         ELEMENT=c_name(ELEMENTS[size]),
-        RANK=rank,
-        BOX=",".join(map(str, box)),
-        FROM_INNER=",".join(map(str, from_inner)),
-        OF_RUN=_axes_of_line(box, from_inner, loaded),
-        OF_ROW=of_row,
-        LOADED=loaded,
-        STORED=stored,
-        PITCH=_pitch(math.prod(box[rank - max(of_row, 1) :]), size * loaded),
+        RANK=len(sizes),
+        BOX=",".join(map(str, box.indices)),
+        FROM_INNER=",".join(map(str, axes.from_inner)),
+        OF_RUN=box.of_run,
+        OF_ROW=box.of_row,
+        LOADED=box.loaded,
+        STORED=box.stored,
+        PITCH=box.pitch,
         IN_BOXES=sum((count > 1) << axis for axis, count in enumerate(boxes)),
-        CUT=sum((count % part > 0) << axis for axis, (count, part) in enumerate(zip(sizes, box, strict=True))),
+        CUT=sum((count % part > 0) << axis for axis, (count, part) in enumerate(zip(sizes, box.indices, strict=True))),
         THREADS=_THREADS,
         EVICTION=eviction_of(source),
         INDEX=c_name(index),
@@ -61,22 +110,22 @@ def plan_boxes(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], at:
     return Plan("gather_boxes.cu", constants, (launch,))
 
 
-def _box(sizes: Sequence[int], from_inner: Sequence[int], to_inner: Sequence[int], size: int) -> list[int]:
+def _indices(axes: Axes, size: int, parts: int) -> list[int]:
     """So many indices of each axis that what lies side by side in either array is long."""
-    box = [1] * len(sizes)
-    _extend(box, sizes, to_inner, size)
-    _extend(box, sizes, from_inner, size)
-    for axis in to_inner:
-        elements = math.prod(box)
-        if elements >= _LEAST:
+    indices, run = [1] * len(axes.sizes), max(1, _RUN[size] // parts)
+    _extend(indices, axes.sizes, axes.to_inner, run, size)
+    _extend(indices, axes.sizes, axes.from_inner, run, size)
+    for axis in axes.to_inner:
+        elements = math.prod(indices)
+        if elements >= _LEAST // parts:
             break
-        box[axis] = _part(sizes[axis], box[axis] * math.ceil(_LEAST / elements), size)
-    return box
+        indices[axis] = _part(axes.sizes[axis], indices[axis] * math.ceil(_LEAST // parts / elements), size)
+    return indices
 
 
-def _extend(box: list[int], sizes: Sequence[int], order: Sequence[int], size: int) -> None:
+def _extend(box: list[int], sizes: Sequence[int], order: Sequence[int], run: int, size: int) -> None:
     """Takes indices of the axes in that order, the innermost first, until enough elements follow each other."""
-    run, count = _RUN[size], 1
+    count = 1
     for axis in order:
         if count >= _ENOUGH * run:
             return

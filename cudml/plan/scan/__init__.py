@@ -7,7 +7,7 @@ from functools import partial
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, step
 from cudml.plan.plan import Plan, constants_of
-from cudml.plan.scan.copied import plan_few_columns_on_copy, plan_on_copy_in_order, plan_on_copy_like_output
+from cudml.plan.scan.copied import plan_few_columns_on_copy, plan_on_copy_like_output, plan_on_dense_copy
 from cudml.plan.scan.lines import fit_a_block, plan_lines
 from cudml.plan.scan.linked import are_few_tiles, plan_linked_tiles
 from cudml.plan.scan.side_by_side import plan_side_by_side
@@ -31,7 +31,7 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     if copied is not None:
         return copied
     if _columns_are_better(work, source, output):
-        copy = partial(plan_on_copy_in_order, source, output, device, plan_dense)
+        copy = partial(plan_on_dense_copy, source, output, device, plan_dense)
         return plan_side_by_side(spec, arrays, constants, work, device, copy)
     copied = plan_few_columns_on_copy(source, output, work, device, plan_dense)
     return copied or _plan_rows(spec, arrays, constants, work, device)

@@ -22,7 +22,7 @@ _LEAST_OF_ANOTHER_ORDER = 1 << 14
 PlanDense = Callable[[ArrayLayout], Plan]
 
 
-def plan_on_copy_in_order(
+def plan_on_dense_copy(
     source: ArrayLayout, output: ArrayLayout, device: DeviceProperties, plan_dense: PlanDense
 ) -> Plan | None:
     """On a dense copy whose axes lie in the order that they have; None if they are dense already, or nothing copies
@@ -39,7 +39,7 @@ def plan_few_columns_on_copy(
     if source.size < _LEAST_OF_FEW_COLUMNS * device.multiprocessors:
         return None
     lie_beside = 0 < step(work.line_axes[-1], source) < step(work.axis, source)
-    return plan_on_copy_in_order(source, output, device, plan_dense) if lie_beside else None
+    return plan_on_dense_copy(source, output, device, plan_dense) if lie_beside else None
 
 
 def plan_on_copy_like_output(
