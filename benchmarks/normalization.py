@@ -12,7 +12,7 @@ import numpy as np
 import cudml
 from benchmarks import peers as libraries
 from benchmarks.case import READING, Arrays, Call, Case, filled
-from benchmarks.scan import Shape, View, view_of
+from benchmarks.scan import Shape, View, name_of_order, view_of
 from cudml.plan.activation import PARAMETERS
 
 Axes = int | tuple[int, ...]
@@ -157,6 +157,13 @@ _CHANNEL_GROUPS: dict[str, tuple[Shape, ...]] = {
     ),
 }
 
+# The same where channels lie last in memory, and matrices that are transposed, of which only moments are asked for.
+_CHANNELS_OF_GROUPS_LAST: dict[str, tuple[Shape, ...]] = {
+    "float32": ((8, 32, 10, 4096), (64, 32, 8, 3136)),
+    "float16": ((8, 32, 10, 4096), (4, 32, 8, 262144)),
+}
+_TRANSPOSED = ((4096, 4096), (16384, 16384))
+
 # Columns of few elements.
 _FEW_COLUMNS: tuple[Key, ...] = (((256, 128), 0), ((2048, 8), 0), ((1024, 54), 0), ((16384, 2), 0), ((8192, 64), 0))
 
@@ -274,6 +281,9 @@ def _cases() -> Iterator[NormalizationCase]:
         yield from (_case(dtype, key, "other columns") for key in keys)
     for dtype, shapes in _CHANNEL_GROUPS.items():
         yield from (_group_norm(dtype, shape) for shape in shapes)
+    for dtype, shapes in _CHANNELS_OF_GROUPS_LAST.items():
+        yield from (_viewed(_group_norm(dtype, shape), name_of_order((0, 3, 1, 2), of_output=True)) for shape in shapes)
+        yield from (_viewed(_moments(_case(dtype, (shape, (0, 1)), "")), "transposed") for shape in _TRANSPOSED)
     for dtype in ("float32", "float16"):
         yield from (_case(dtype, key, "few columns") for key in _FEW_COLUMNS)
     for dtype, keys in _LONG_ODD.items():
@@ -287,6 +297,10 @@ def _cases() -> Iterator[NormalizationCase]:
 def _group_norm(dtype: str, shape: Shape) -> NormalizationCase:
     case = _case(dtype, (shape, (2, 3)), "groups of channels")
     return replace(case, options={"scale": list(channel_shape(shape))})
+
+
+def _viewed(case: NormalizationCase, view: str) -> NormalizationCase:
+    return replace(case, group="joined columns", options={**case.options, "view": view}, required=None)
 
 
 def _moments(case: NormalizationCase) -> NormalizationCase:

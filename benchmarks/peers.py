@@ -136,12 +136,10 @@ def _torch_norm(torch: Any, axis: Any, x: Any, *operands: Any) -> Call | None:
     if axes == (last,) and features == x.shape[-1]:
         return lambda: functional.layer_norm(x, (features,), *parameters)
     if axes == tuple(range(1, x.ndim)):
-        grouped = x.view(x.shape[0], features, -1)
-        return lambda: functional.group_norm(grouped, 1, *parameters)
+        return lambda: functional.group_norm(x.reshape(x.shape[0], features, -1), 1, *parameters)
     weight, bias = parameters or (None, None)
     if x.ndim == 4 and axes == (2, 3) and features == math.prod(x.shape[1:3]) and x.shape[2] > 1:
-        channels = x.reshape(x.shape[0], features, -1)
-        return lambda: functional.group_norm(channels, x.shape[1], *parameters)
+        return lambda: functional.group_norm(x.reshape(x.shape[0], features, -1), x.shape[1], *parameters)
     if axes == tuple(range(2, x.ndim)):
         return lambda: functional.instance_norm(x, weight=weight, bias=bias)
     if axes == tuple(range(last)):

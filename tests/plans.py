@@ -26,6 +26,12 @@ def layout(
     return ArrayLayout(shape, tuple(stride * itemsize for stride in strides), np.dtype(dtype), alignment)
 
 
+def in_order(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "float32") -> ArrayLayout:
+    """Dense, its axes in that order from the outermost."""
+    steps = {axis: int(np.prod([shape[inner] for inner in order[place + 1 :]])) for place, axis in enumerate(order)}
+    return layout(shape, dtype, tuple(steps[axis] for axis in range(len(shape))))
+
+
 def scan(shape: tuple[int, ...], axis: int | None = -1, source: ArrayLayout | None = None, **options: bool) -> Plan:
     chosen = None if axis is None else axis % len(shape)
     target = layout(shape if axis is not None else (int(np.prod(shape)),))

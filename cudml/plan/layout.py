@@ -157,6 +157,20 @@ def step(axis: int, *layouts: ArrayLayout) -> int:
     return sum(abs(layout.strides[axis]) for layout in layouts)
 
 
+def lie_across(axes: Sequence[int], layout: ArrayLayout) -> bool:
+    """Whether the innermost axis in memory is one of these but not the last, along which neighbours lie in a sector
+    each."""
+    own = [axis for axis in axes if layout.shape[axis] > 1]
+    inner = innermost(layout)
+    return inner in own and inner != own[-1] and abs(layout.strides[own[-1]]) >= SECTOR_BYTES
+
+
+def between(axes: Sequence[int], layout: ArrayLayout) -> int:
+    """Elements that lie between neighbours of memory in the C order of these axes."""
+    inner = innermost(layout)
+    return math.prod(layout.shape[axis] for axis in axes if inner is not None and axis > inner)
+
+
 def are_scattered(one: ArrayLayout, other: ArrayLayout) -> bool:
     """Whether less than two elements that lie side by side in one of two arrays of the same shape share a sector of
     the other, in the mean."""

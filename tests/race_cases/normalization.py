@@ -80,6 +80,7 @@ def moments(
     axis: int | tuple[int, ...] | None,
     correction: float = 0,
     device: DeviceProperties = SMALL_GPU,
+    pattern: str = "contiguous",
 ) -> Call:
     x = floats(shape, dtype)
 
@@ -89,7 +90,11 @@ def moments(
         return x.mean(axis, dtype=np.float64), x.var(axis, dtype=np.float64, ddof=correction)
 
     tolerance = 8 * TOLERANCE.get(dtype, 1e-12)
-    return Call(name, lambda make: mean_var(make(x), axis, correction=correction), expected, tolerance, device)
+
+    def compute(make: AsArray) -> Any:
+        return mean_var(laid_out(make, x, pattern), axis, correction=correction)
+
+    return Call(name, compute, expected, tolerance, device)
 
 
 def channels(
@@ -162,6 +167,26 @@ def layer_norm_of_transposed(
         return layer_norm(make(x).T, length, weight=make(scale), bias=make(bias), out=target)
 
     return Call(name, compute, lambda: (normalized(x.T, (1,)) * scale + bias,), TOLERANCE[np.float32], device)
+
+
+def channels_last(
+    name: str, shape: tuple[int, ...], groups: int, dtype: Any = np.float32, device: DeviceProperties = ONE_BLOCK
+) -> Call:
+    """Images (N, C, H, W) whose channels lie side by side, normalized by so many groups of these, into the like."""
+    x = floats(shape, dtype)
+    scale, bias = floats((shape[1],), np.float32, 1), floats((shape[1],), np.float32, 2)
+
+    def stored(make: AsArray, values: np.ndarray) -> Any:
+        return make(np.ascontiguousarray(values.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+
+    def compute(make: AsArray) -> Any:
+        return group_norm(stored(make, x), groups, make(scale), make(bias), out=stored(make, np.zeros_like(x)))
+
+    def expected() -> Arrays:
+        y = normalized(x.reshape(shape[0], groups, -1), (2,)).reshape(shape)
+        return (y * scale[:, None, None] + bias[:, None, None],)
+
+    return Call(name, compute, expected, TOLERANCE[dtype], device)
 
 
 def scaled(
@@ -671,6 +696,17 @@ HELD = [
     turned_batch_norm("held batch norm", (1, 40, 500), ONE_BLOCK),
 ]
 
+# Whose groups have several columns each.
+JOINED_COLUMNS = [
+    normalization("joined columns", (2, 40, 64), np.float32, (1, 2), "rolled axes", "rolled axes", ONE_BLOCK),
+    normalization("joined columns in place", (3, 24, 96), np.float16, (1, 2), "rolled axes", "same", ONE_BLOCK),
+    normalization("joined columns of doubles", (7, 9, 64), np.float64, (1, 2), "rolled axes", "rolled axes", ONE_BLOCK),
+    channels_last("joined channels", (2, 12, 8, 20), 4),
+    channels_last("joined channels of halves", (3, 48, 4, 8), 2, np.float16),
+    moments("moments of joined columns", (64, 4096), np.float32, None, device=ONE_BLOCK, pattern="transposed"),
+    moments("moments of many parts", (2, 8200, 16), np.float32, (1, 2), 1, ONE_BLOCK, "rolled axes"),
+]
+
 # Whose elements are copied into the order that they are added up in.
 COPIED = [
     normalization("elements copied in order", (2, 70, 33), np.float32, (1, 2), "rolled axes", "rolled axes"),
@@ -695,6 +731,7 @@ CALLS: list[Call] = [
     *SMALL_GROUPS,
     *SMALL_COLUMNS,
     *LARGE_GROUPS,
+    *JOINED_COLUMNS,
     *CLUSTERED_LINES,
     *STREAMS,
     *STRIPS,

@@ -13,6 +13,7 @@ from cudml.plan.normalization.copied import plan_halves_on_copy_like_output, pla
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
+from cudml.plan.normalization.joined_columns import plan_joined_columns, plan_joined_moments
 from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
 from cudml.plan.normalization.narrow_lines import are_few_narrow
@@ -58,8 +59,12 @@ def plan_moments(spec: Moments, arrays: dict[str, ArrayLayout], device: DevicePr
         return _plan(groups, Normalization(spec.axes), device)
 
     groups = Groups.of(spec.axes, dict(arrays), spec.correction)
-    copied = plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
-    return copied or _plan(groups, Normalization(spec.axes), device)
+    of_axes = Normalization(spec.axes)
+    return (
+        plan_joined_moments(groups, of_axes, device)
+        or plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
+        or _plan(groups, of_axes, device)
+    )
 
 
 def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: DeviceProperties) -> Plan:
@@ -71,7 +76,8 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
 
     groups = Groups.of(spec.axes, arrays)
     return (
-        plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
+        plan_joined_columns(groups, spec, device)
+        or plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
         or _plan_of_one_reading(groups, spec, device)
         or plan_halves_on_copy_like_output(groups, device, plan_dense)
         or _plan_in_place(groups, spec, device)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from cudml.plan.device import DeviceProperties
+from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within, powers_of_two
 from cudml.plan.normalization.column_tiles import (
     MOST_SINGLE_HALVES,
@@ -58,6 +58,9 @@ _LEAST_BLOCKS_OF_SETS, _MOST_BLOCKS_OF_SETS, _NARROW_ROW_OF_SET, _LEAST_STRIP_OF
 #: otherwise, (833333, 24) 42 and 51, their moments (5333333, 24) 85 and 137; but (2666666, 48) 238 and 233.
 _MOST_ROW_BY_WORDS = 64
 
+#: Bytes of a tile of one column, at least, where columns are joined: its sums take 16.
+_LEAST_DIVIDING_BYTES = 64
+
 #: What a thread that only reads loads of a tile, if it does so once: 9.7 us for (64, 7, 7, 2048) over 0, 1, 2, and 10.8
 #: with half as much.
 _ONLY_SPAN_BYTES = 256
@@ -71,6 +74,27 @@ def columns_of(groups: Groups, device: DeviceProperties) -> Columns:
     are_long = groups.length > _AT_ONCE.get(groups.source.dtype.itemsize, math.inf)
     first, second = (_whole_in_rounds, whole_columns) if are_long else (whole_columns, _whole_in_rounds)
     return first(groups, device) or second(groups, device) or _in_tiles(groups, device)
+
+
+def dividing_columns(groups: Groups, device: DeviceProperties) -> Columns | None:
+    """How columns are cut into tiles that divide them; None where these would be short, or blocks no whole warps."""
+    tiling, spans = tiling_of_tiles(groups), _span_of_input(groups, bytes_of_thread(groups))
+    block = block_of(spans, groups, tiling.threads, tiling.strip_bytes)
+    most_across = power_of_two(math.ceil(groups.row / block.vector))
+    while block.span > 1 and groups.length % block.steps:
+        block = block._replace(span=block.span // 2)
+    while block.spans > 1 and groups.length % block.tile:
+        across = min(2 * block.across, max(most_across, block.across))
+        block = block._replace(spans=block.spans // 2, across=across)
+    is_short = block.tile * groups.source.dtype.itemsize < _LEAST_DIVIDING_BYTES
+    if is_short or groups.length % block.tile or block.threads < LANES:
+        return None
+    while block.rounds < tiling.rounds and groups.length % (2 * block.tile) == 0:
+        longer = block._replace(rounds=2 * block.rounds)
+        if not _are_enough(groups, tiling, longer, device):
+            break
+        block = longer
+    return block
 
 
 def _in_tiles(groups: Groups, device: DeviceProperties) -> Columns:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from cudml.plan.device import DeviceProperties
 from cudml.plan.gather import plan_on_copy, plan_on_copy_and_back
-from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, are_scattered, innermost, outer_to_inner
+from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, are_scattered, between, innermost, lie_across, outer_to_inner
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.plan import Plan
 
@@ -53,9 +52,9 @@ def plan_on_copy_in_order(
     source, output = groups.source, groups.arrays.get("output")
     every = range(len(source.shape))
     if not isinstance(output, ArrayLayout):
-        across = _lie_across(axes, source) and _between(axes, source) > _MOST_BETWEEN
+        across = lie_across(axes, source) and between(axes, source) > _MOST_BETWEEN
         return plan_on_copy(source, every, None, device, lambda copy: plan_dense(copy, None)) if across else None
-    if _lie_across(axes, source):
+    if lie_across(axes, source):
         return _plan_across(axes, groups, output, device, plan_dense)
     if not _are_narrow_and_apart(groups, device):
         return None
@@ -89,7 +88,7 @@ def _plan_across(
     floats where the output is turned in tiles: (91448, 401) over 0, 1 in the order 1, 0 take 225 us so and 288
     otherwise, but (557, 58, 864) float16s over 1, 2 in the order 0, 2, 1 353 and 133."""
     source, every = groups.source, range(len(groups.source.shape))
-    are_apart = _between(axes, source) > _LEAST_BETWEEN
+    are_apart = between(axes, source) > _LEAST_BETWEEN
     is_large = groups.length * source.dtype.itemsize >= _LEAST_GROUP_BYTES
     are_alike = outer_to_inner(every, source) == outer_to_inner(every, output)
     of_any = are_apart and is_large and not are_alike
@@ -105,20 +104,6 @@ def _plan_across(
 
 def _are_many(source: ArrayLayout, device: DeviceProperties) -> bool:
     return source.size >= _LEAST_COPIED * device.multiprocessors
-
-
-def _lie_across(axes: tuple[int, ...], source: ArrayLayout) -> bool:
-    """Whether the innermost axis in memory is reduced but is not the one along which elements are added up, which lie
-    in a sector each."""
-    own = [axis for axis in axes if source.shape[axis] > 1]
-    inner = innermost(source)
-    return inner in own and inner != own[-1] and abs(source.strides[own[-1]]) >= SECTOR_BYTES
-
-
-def _between(axes: tuple[int, ...], source: ArrayLayout) -> int:
-    """Elements of a group that lie between neighbours of memory."""
-    inner = innermost(source)
-    return math.prod(source.shape[axis] for axis in axes if inner is not None and axis > inner)
 
 
 def _are_narrow_and_apart(groups: Groups, device: DeviceProperties) -> bool:

@@ -13,7 +13,7 @@ from cudml.plan.spec import Normalization
 SUMS_BYTES, SUMS_WORDS = 16, 4  #: kernels/normalization.cuh: struct Sums, in words as it is published
 SECTOR_WORDS = 4  #: kernels/tickets.cuh: SECTOR
 _TILES_OF_SET = 32  #: kernels/normalization_tiles.cuh: a set of tiles
-_NORMALIZER_BYTES = 24  # and struct Normalizer, at the most
+NORMALIZER_BYTES = 24  #: and struct Normalizer, at the most
 
 #: Where the first step leaves for the second how groups are normalized.
 _NORMALIZERS = Workspace(0)
@@ -65,7 +65,7 @@ def sum_step(
     own = (ahead,) if ahead else ()
     arguments = (Pointer("input"), Scratch(), *statistics, groups.geometry, parameters(groups, spec), *own)
     launch = Launch(f"sum_{kind}", strips * groups.tiles, block, arguments, shared_bytes, early=True)
-    workspace = groups.count * _NORMALIZER_BYTES if groups.has("output") else 0
+    workspace = groups.count * NORMALIZER_BYTES if groups.has("output") else 0
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), (launch,), workspace, 8 * words)
 
 
