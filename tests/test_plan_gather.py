@@ -9,6 +9,7 @@ from plans import H100, constants, in_order, kernels, layout
 from cudml.plan import make_plan
 from cudml.plan.device import H200
 from cudml.plan.gather.boxes import plan_boxes
+from cudml.plan.gather.tiles import Tiles
 from cudml.plan.layout import ArrayLayout
 from cudml.plan.plan import Plan, Pointer, Workspace
 from cudml.plan.spec import Moments, Normalization, Scan
@@ -220,6 +221,27 @@ def test_panels_with_gaps_are_not_copied_for_an_output_that_has_some_too():
 
 
 @pytest.mark.parametrize(
+    ("shape", "order", "dtype", "filled"),
+    [
+        ((64, 64), (1, 0), "float32", True),
+        ((210_092, 49), (1, 0), "float16", True),
+        ((210_092, 47), (1, 0), "float16", False),
+        ((6274, 93, 47), (2, 0, 1), "float16", False),  # which is a matrix too
+        ((6274, 64, 22), (0, 2, 1), "float16", True),
+        ((6274, 64, 21), (0, 2, 1), "float16", False),
+        ((6274, 64, 21), (0, 2, 1), "float32", True),  # narrower tiles
+    ],
+)
+def test_tiles_of_which_little_exists_are_no_tiles(
+    shape: tuple[int, ...], order: tuple[int, ...], dtype: str, filled: bool
+):
+    source = in_order(shape, order, dtype)
+    tiles = Tiles.of(source, layout(shape, dtype), range(len(shape)))
+    assert tiles is not None
+    assert tiles.are_filled == filled
+
+
+@pytest.mark.parametrize(
     ("shape", "order", "axis", "dtype", "first"),
     [
         ((36, 8128, 24), (2, 1, 0), 2, "float32", "gather_tiles"),
@@ -298,17 +320,21 @@ def test_what_is_copied_back_is_computed_in_the_workspace(dtype: str):
 @pytest.mark.parametrize(
     ("shape", "order", "axes", "dtype", "first"),
     [
-        ((11, 300_000), (1, 0), (1,), "float16", "gather_boxes"),
-        ((11, 300_000), (1, 0), (1,), "float32", ""),
+        ((11, 300_000), (1, 0), (0,), "float16", "gather_boxes"),
+        ((11, 300_000), (1, 0), (0,), "float32", ""),
         ((11, 300_000), (0, 1), (1,), "float16", ""),
-        ((11, 190_000), (1, 0), (1,), "float16", ""),  # few elements
+        ((11, 190_000), (1, 0), (0,), "float16", ""),  # few elements
+        ((11, 300_000), (1, 0), (1,), "float32", "gather_boxes"),  # columns
+        ((11, 50_000), (1, 0), (1,), "float64", "gather_boxes"),
+        ((11, 49_000), (1, 0), (1,), "float64", ""),  # few elements
+        ((16, 300_000), (1, 0), (1,), "float32", ""),  # turned in tiles
         ((8, 300_000), (1, 0), (1,), "float16", ""),  # two for each sector
         ((139, 61, 329), (1, 0, 2), (1,), "float16", ""),  # neighbours in both
         ((263, 61, 329), (0, 2, 1), (1,), "float16", "gather_tiles"),
         ((65536, 4096), (1, 0), (1,), "float16", ""),  # which is read once
     ],
 )
-def test_halves_into_another_order(
+def test_halves_and_columns_into_another_order(
     shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...], dtype: str, first: str
 ):
     plan = normalized(in_order(shape, order, dtype), axes)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from cudml.plan.device import DeviceProperties
 from cudml.plan.gather.boxes import plan_boxes
 from cudml.plan.gather.rows import ELEMENTS, plan_rows
-from cudml.plan.gather.tiles import plan_tiles
+from cudml.plan.gather.tiles import Tiles
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, innermost, outer_to_inner
 from cudml.plan.plan import Argument, Plan, Pointer, Workspace
 
@@ -89,8 +89,12 @@ def _gathered(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: 
         return None
     are_full = of_any and innermost(source) != innermost(copy)
     gathered = None if are_full else plan_rows(source, copy, order, to)
-    gathered = gathered or plan_tiles(source, copy, order, to)
-    return gathered or (plan_boxes(source, copy, order, Pointer("input"), to) if of_any else None)
+    if gathered:
+        return gathered
+    tiles = Tiles.of(source, copy, order)
+    if tiles and tiles.are_filled:
+        return tiles.plan(to)
+    return plan_boxes(source, copy, order, Pointer("input"), to) if tiles or of_any else None
 
 
 def _lie_alike(one: ArrayLayout, other: ArrayLayout) -> bool:

@@ -9,7 +9,12 @@ from cudml.plan.normalization.bundle_tiles import plan_tiled_bundles, plan_tiled
 from cudml.plan.normalization.bundles import plan_bundles
 from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
-from cudml.plan.normalization.copied import plan_halves_on_copy_like_output, plan_on_copy_in_order
+from cudml.plan.normalization.copied import (
+    PlanDense,
+    plan_columns_on_copy_like_output,
+    plan_halves_on_copy_like_output,
+    plan_on_copy_in_order,
+)
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
@@ -72,7 +77,7 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
 
     def plan_dense(copy: ArrayLayout, output: ArrayLayout | None) -> Plan:
         groups = Groups.of(spec.axes, {**arrays, "input": copy, "output": output})
-        return _plan_of_one_reading(groups, spec, device) or _plan_in_place(groups, spec, device)
+        return _plan_of_one_reading(groups, spec, device) or _plan_in_place(groups, spec, device, plan_dense)
 
     groups = Groups.of(spec.axes, arrays)
     return (
@@ -80,7 +85,7 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
         or plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
         or _plan_of_one_reading(groups, spec, device)
         or plan_halves_on_copy_like_output(groups, device, plan_dense)
-        or _plan_in_place(groups, spec, device)
+        or _plan_in_place(groups, spec, device, plan_dense)
     )
 
 
@@ -89,11 +94,15 @@ def _plan_of_one_reading(groups: Groups, spec: Normalization, device: DeviceProp
     return plan_turned_strips(groups, spec, device) or plan_held(groups, spec, device)
 
 
-def _plan_in_place(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
+def _plan_in_place(groups: Groups, spec: Normalization, device: DeviceProperties, plan_dense: PlanDense) -> Plan:
+    """On no copy, but for columns that are scattered and that nothing turns."""
     if are_few_to_turn(groups, device) and (plan := _plan(groups, spec, device)).is_one_launch:
         return plan
-    turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
-    return turned or _plan(groups, spec, device)
+    return (
+        plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
+        or plan_columns_on_copy_like_output(groups, device, plan_dense)
+        or _plan(groups, spec, device)
+    )
 
 
 def _plan(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan:
