@@ -39,7 +39,7 @@ _AHEAD_BYTES = 13 << 20
 #: Elements for each multiprocessor, at least, as there are three launches. Of 240 random arrays on an H200 whose
 #: columns lie in rows of 32 bytes at least, 187 have more, and take 0.58 times as long as what else there is, a copy
 #: mostly, 8 of them longer; those of fewer 0.90 times, 18 of 53 longer, and 44 with narrower rows 1.32 times. (16384,
-#: 16384) floats whose axes lie in the order 1, 0 are reduced over both in 245 us in place of 767, and normalized in 767
+#: 16384) floats whose axes lie in the order 1, 0 are reduced over both in 245 us in place of 767, and normalized in 754
 #: in place of 1292. Outputs in another order are as fast from a copy, 0.99 times.
 _LEAST_ELEMENTS = 1 << 11
 
