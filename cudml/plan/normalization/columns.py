@@ -35,6 +35,9 @@ from cudml.plan.spec import Normalization
 #: an H100 115 us with 64 registers and 161 with 80, as blocks of 512 threads find room for two.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
+#: The same where whole tiles of bytes are normalized: with fewer registers a thread keeps 280 bytes in memory.
+_RESIDENT_THREADS_OF_BYTES = 384
+
 #: The same where a thread has scale and bias of each of its steps, and rows begin amid sectors: of halves, and of
 #: others. Two blocks of 320 threads take 87 us for (300, 100005) float16s, one 108; two of 304 98 us for (600, 24997)
 #: floats, one 77.
@@ -121,6 +124,7 @@ def column_constants(groups: Groups, spec: Normalization, chosen: Columns) -> di
         own[f"{name.upper()}_ACROSS"] = across
         own[f"{name.upper()}_PACKED"] = groups.packed_columns(name, chosen.vector) if across else groups.packed(name)
     is_part = groups.length < groups.chunk  # of a chunk
+    is_whole = groups.row % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0)
     if chosen.blocks > 1:
         own["CLUSTER"] = chosen.blocks
     else:
@@ -140,8 +144,8 @@ def column_constants(groups: Groups, spec: Normalization, chosen: Columns) -> di
         **own,
         "INPUT_ROW": _narrow_row(groups, "input", chosen),
         "OUTPUT_ROW": _narrow_row(groups, "output", chosen),
-        "WHOLE": groups.row % chosen.width == 0 and (is_part or groups.length % (chosen.tile * chosen.blocks) == 0),
-        "RESIDENT": max(1, min(_resident_threads(groups, chosen) // chosen.threads, _MOST_RESIDENT)),
+        "WHOLE": is_whole,
+        "RESIDENT": max(1, min(_resident_threads(groups, chosen, is_whole) // chosen.threads, _MOST_RESIDENT)),
     }
 
 
@@ -156,7 +160,9 @@ def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
     return is_whole and not groups.operands.differ_down and not are_whole_halves(groups)
 
 
-def _resident_threads(groups: Groups, chosen: Columns) -> int:
+def _resident_threads(groups: Groups, chosen: Columns, is_whole: bool) -> int:
+    if groups.tile and is_whole and groups.source.dtype.itemsize == 1 and groups.has("output"):
+        return _RESIDENT_THREADS_OF_BYTES
     if groups.tile or chosen.blocks > 1 or (groups.source.dtype.itemsize == 1 and groups.has("output")):
         return _RESIDENT_THREADS_OF_TILES
     if groups.operands.differ_down and not groups.rows_begin_at_multiples("input"):
