@@ -99,24 +99,30 @@ def _are_whole(groups: Groups, chosen: Columns) -> bool:
 def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, added: Columns) -> Plan:
     """Each with tiles of its own."""
     in_tiles = groups.in_tiles(added.tile)
-    constants, ahead = column_constants(in_tiles, spec, added), _input_ahead(groups, _AHEAD_BYTES_OF_STEPS, device)
+    constants, ahead = _constants(in_tiles, spec, added), _input_ahead(groups, _AHEAD_BYTES_OF_STEPS, device)
     sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, ahead=ahead)
     if not groups.has("output"):
         return sums
     applied = applied_columns(groups)
     in_tiles = groups.in_tiles(applied.tile)
-    constants = column_constants(in_tiles, spec, applied)
+    constants = _constants(in_tiles, spec, applied)
     return replace(sums, then=apply_step("columns", in_tiles, spec, constants, applied.threads, applied.width))
 
 
 def _one_launch(kind: str, groups: Groups, spec: Normalization, chosen: Columns, ahead: Struct | None = None) -> Plan:
     arguments = (*array_arguments(), groups.geometry, parameters(groups, spec), *((ahead,) if ahead else ()))
     launch = Launch(f"normalize_{kind}", chosen.grid(groups), chosen.threads, arguments, early=True)
-    return Plan(f"normalization_{kind}.cu", constants_of(**column_constants(groups, spec, chosen)), (launch,))
+    return Plan(f"normalization_{kind}.cu", constants_of(**_constants(groups, spec, chosen)), (launch,))
+
+
+def _constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str, str | int | bool]:
+    constants = column_constants(groups, spec, chosen)
+    early = {"OPERANDS_EARLY": _loads_operands_early(groups, chosen)}
+    return constants if chosen.blocks > 1 else constants | early
 
 
 def column_constants(groups: Groups, spec: Normalization, chosen: Columns) -> dict[str, str | int | bool]:
-    """Those of kernels/normalization_columns.cu and of its likes."""
+    """Those of kernels/normalization_spans.cuh, and of clusters of blocks."""
     packed = {f"{name.upper()}_PACKED": groups.packed_columns(name, chosen.vector) for name in ("input", "output")}
     own: dict[str, str | int | bool] = {}
     for name in ("scale", "bias"):
@@ -129,7 +135,6 @@ def column_constants(groups: Groups, spec: Normalization, chosen: Columns) -> di
         own["CLUSTER"] = chosen.blocks
     else:
         own |= {"HAS_OUTPUT": groups.has("output"), "ROUNDS": chosen.rounds}
-        own["OPERANDS_EARLY"] = _loads_operands_early(groups, chosen)
     return {
         **groups.constants(spec),
         "EVICTION": groups.eviction,
