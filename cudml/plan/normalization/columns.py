@@ -35,7 +35,8 @@ from cudml.plan.spec import Normalization
 #: an H100 115 us with 64 registers and 161 with 80, as blocks of 512 threads find room for two.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
-#: The same where whole tiles of bytes are normalized: with fewer registers a thread keeps 280 bytes in memory.
+#: The same where whole tiles of bytes are normalized: with fewer registers a thread keeps 280 bytes in memory. (65536,
+#: 4096) int8 over 0 into floats take an H200 562 us so and 797 otherwise, (16384, 1024) 43 and 60.
 _RESIDENT_THREADS_OF_BYTES = 384
 
 #: The same where a thread has scale and bias of each of its steps, and rows begin amid sectors: of halves, and of
