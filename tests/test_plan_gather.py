@@ -10,7 +10,7 @@ from cudml.plan import make_plan
 from cudml.plan.device import H200
 from cudml.plan.gather.boxes import plan_boxes
 from cudml.plan.gather.tiles import Tiles
-from cudml.plan.layout import ArrayLayout
+from cudml.plan.layout import ArrayLayout, lie_across
 from cudml.plan.plan import Plan, Pointer, Workspace
 from cudml.plan.spec import Moments, Normalization, Scan
 
@@ -299,6 +299,29 @@ def test_groups_that_lie_across_are_copied_and_copied_back(
         assert [found[0], found[-1]] == expected
     else:
         assert not any(kernel.startswith("gather") for kernel in found)
+
+
+def test_groups_that_fill_no_tiles_are_copied_in_boxes():
+    view = in_order((2900, 33, 21), (0, 2, 1), "float16")
+    assert kernels(normalized(view, (1, 2), view))[0] == "gather_boxes"
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes", "across"),
+    [
+        ((40, 30, 8), (0, 2, 1), (1, 2), True),
+        ((40, 30, 8), (0, 1, 2), (1, 2), False),  # in their order
+        ((40, 30, 8), (0, 2, 1), (2,), False),  # side by side
+        ((40, 7, 8), (0, 2, 1), (1, 2), False),  # neighbours in a sector
+        ((40, 30, 1), (0, 2, 1), (1, 2), False),
+    ],
+)
+def test_groups_lie_across(shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...], across: bool):
+    assert lie_across(axes, in_order(shape, order)) == across
+
+
+def test_groups_in_their_order_do_not_lie_across_however_far_apart_their_elements_are():
+    assert not lie_across((1, 2), layout((40, 30, 8), strides=(1920, 64, 8)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16"])

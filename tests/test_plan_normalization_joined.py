@@ -36,11 +36,12 @@ def normalized(source: ArrayLayout, axes: tuple[int, ...], output: ArrayLayout |
         ((4096, 4096), (1, 0), (0, 1), "float32", True),
         ((4096, 4096), (1, 0), (0,), "float32", False),  # lines
         ((4096, 4096), (1, 0), (1,), "float32", False),  # columns
-        ((4096, 66), (1, 0), (0, 1), "float32", False),  # tiles of 8 bytes
+        ((4096, 72), (1, 0), (0, 1), "float32", False),  # in tiles of 32 bytes
         ((4096, 80), (1, 0), (0, 1), "float32", True),  # and of 64
         ((512, 512), (1, 0), (0, 1), "float32", False),  # small
         ((4, 262144), (1, 0), (0, 1), "float32", False),  # in rows of 16 bytes
         ((8, 262144), (1, 0), (0, 1), "float32", True),
+        ((8, 262160), (1, 0), (0, 1), "float32", False),  # by four threads
     ],
 )
 def test_columns_that_tiles_divide_are_joined(
@@ -78,11 +79,18 @@ def test_tiles_divide_columns(shape: tuple[int, int], dtype: str, tile: int):
     assert int(found["ACROSS"]) * int(found["SPANS"]) % 32 == 0
 
 
+def test_blocks_are_no_wider_than_all_columns():
+    found = constants(moments(in_order((48, 1_666_752), (1, 0), "float16"), (0, 1)))
+    assert int(found["ACROSS"]) * int(found["VECTOR"]) == 64
+
+
 @pytest.mark.parametrize(
     ("shape", "axes", "folded", "joiners"),
     [
         ((8, 32, 10, 4096), (2, 3), 0, 2),  # 320 parts of 128 elements
-        ((16384, 80), (0, 1), 1, 2),  # 81920 of 16, and 320 of 256 parts
+        ((8192, 64), (0, 1), 0, 32),  # 8192 of 64
+        ((12288, 32), (0, 1), 1, 1),  # 12288 of 32, and 48 of 256 parts
+        ((16384, 80), (0, 1), 1, 2),  # 81920 of 16, and 320
         ((1048576, 64), (0, 1), 1, 16),  # 1048576 and 4096
         ((33554432, 16), (0, 1), 2, 2),  # 33554432, 131072 and 512
     ],
