@@ -60,6 +60,18 @@ def test_what_is_normalized_into_another_order_is_not_joined():
     assert "join_columns" not in kernels(normalized(view, (0, 1), layout(view.shape)))
 
 
+def test_strides_of_axes_with_one_element_do_not_matter():
+    source = in_order((1, 32, 10, 4096), (0, 3, 1, 2))
+    output = source._replace(strides=(4, *source.strides[1:]))
+    assert kernels(normalized(source, (2, 3), output)) == [*JOINED, "apply_joined_columns"]
+
+
+def test_only_what_is_normalized_needs_room_for_normalizers():
+    source = in_order((8, 32, 10, 4096), (0, 3, 1, 2))
+    assert moments(source, (2, 3)).workspace_bytes == 256 * 320 * 16
+    assert normalized(source, (2, 3)).workspace_bytes == 256 * 24 + 256 * 80 * 16
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "tile"),
     [

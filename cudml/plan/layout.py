@@ -146,6 +146,12 @@ def outer_to_inner(axes: Iterable[int], *layouts: ArrayLayout) -> tuple[int, ...
     return tuple(sorted(axes, key=lambda axis: -step(axis, *layouts)))
 
 
+def lie_in_one_order(one: ArrayLayout, other: ArrayLayout) -> bool:
+    """Whether two arrays of the same shape have their axes in the same order in memory."""
+    axes = [axis for axis, size in enumerate(one.shape) if size > 1]
+    return outer_to_inner(axes, one) == outer_to_inner(axes, other)
+
+
 def innermost(layout: ArrayLayout, axes: Iterable[int] | None = None) -> int | None:
     """The axis (of those given) along which neighbours are nearest in memory; None if none has any."""
     chosen = range(len(layout.shape)) if axes is None else axes

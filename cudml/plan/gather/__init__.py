@@ -15,7 +15,7 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.gather.boxes import plan_boxes
 from cudml.plan.gather.rows import ELEMENTS, plan_rows
 from cudml.plan.gather.tiles import Tiles
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, innermost, outer_to_inner
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, are_scattered, innermost, outer_to_inner
 from cudml.plan.plan import Argument, Plan, Pointer, Workspace
 
 #: For each multiprocessor, where an H200 takes as long either way: (256, 32)[:, ::2] float16 summed over 0 takes 4.6 us
@@ -46,6 +46,18 @@ def plan_on_copy(
         return None
     moved = 0 if in_output else _in_vectors(copy)
     return _followed(gathered, plan_dense(copy), {Pointer("input"): to}, moved)
+
+
+def plan_on_copy_like_output(
+    source: ArrayLayout, output: ArrayLayout, device: DeviceProperties, plan_dense: Callable[[ArrayLayout], Plan]
+) -> Plan | None:
+    """The same of any array, its axes in the order of the output's; None where elements that lie side by side do so in
+    the other array, or are not scattered there."""
+    if innermost(source) == innermost(output) or not are_scattered(source, output):
+        return None
+    return plan_on_copy(
+        source, outer_to_inner(range(len(output.shape)), output), output, device, plan_dense, of_any=True
+    )
 
 
 def plan_on_copy_and_back(

@@ -58,7 +58,7 @@ _MOST_OF_CLUSTERS = 47_000
 #: in two steps, and where only moments are wanted. On an H100 (64, 32768) floats take 7.7 us so and 8.3 otherwise, (64,
 #: 49152) 10.1 and 9.9; (32768, 64) 11.2 and 13.0, (49152, 64) 14.3 and 15.5, (65536, 64) 19.5 and 18.8; moments of
 #: (4096, 1024) 8.4 and 9.5, but of (64, 7, 7, 2048) over 0, 1, 2 an H200 9.8 and 9.4.
-_AHEAD_BYTES_OF_WHOLE, _AHEAD_BYTES_OF_STEPS, _AHEAD_BYTES_OF_MOMENTS = 10 << 20, 13 << 20, 1 << 24
+_AHEAD_BYTES_OF_WHOLE, AHEAD_BYTES_OF_STEPS, _AHEAD_BYTES_OF_MOMENTS = 10 << 20, 13 << 20, 1 << 24
 
 #: What all warps of a block have of them at the most, in static shared memory, of which there are 48 KiB.
 _NARROW_ROWS_BYTES = 36 << 10
@@ -100,7 +100,7 @@ def _are_whole(groups: Groups, chosen: Columns) -> bool:
 def _two_steps(groups: Groups, spec: Normalization, device: DeviceProperties, added: Columns) -> Plan:
     """Each with tiles of its own."""
     in_tiles = groups.in_tiles(added.tile)
-    constants, ahead = _constants(in_tiles, spec, added), _input_ahead(groups, _AHEAD_BYTES_OF_STEPS, device)
+    constants, ahead = _constants(in_tiles, spec, added), _input_ahead(groups, AHEAD_BYTES_OF_STEPS, device)
     sums = sum_step("columns", in_tiles, spec, constants, added.threads, added.width, ahead=ahead)
     if not groups.has("output"):
         return sums
@@ -167,9 +167,10 @@ def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
 
 
 def _resident_threads(groups: Groups, chosen: Columns, is_whole: bool) -> int:
-    if groups.tile and is_whole and groups.source.dtype.itemsize == 1 and groups.has("output"):
+    are_normalized_bytes = groups.source.dtype.itemsize == 1 and groups.has("output")
+    if are_normalized_bytes and groups.tile and is_whole:
         return _RESIDENT_THREADS_OF_BYTES
-    if groups.tile or chosen.blocks > 1 or (groups.source.dtype.itemsize == 1 and groups.has("output")):
+    if are_normalized_bytes or groups.tile or chosen.blocks > 1:
         return _RESIDENT_THREADS_OF_TILES
     if groups.operands.differ_down and not groups.rows_begin_at_multiples("input"):
         are_halves = groups.are_floats and groups.source.dtype.itemsize == 2

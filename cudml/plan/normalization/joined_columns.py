@@ -17,24 +17,22 @@ from cudml.plan.layout import (
     collapse,
     innermost,
     lie_across,
+    lie_in_one_order,
     outer_to_inner,
     power_of_two,
 )
 from cudml.plan.loads import asked_for_ahead
 from cudml.plan.normalization.column_sums import dividing_columns
 from cudml.plan.normalization.column_tiles import Columns, applied_columns
-from cudml.plan.normalization.columns import column_constants
+from cudml.plan.normalization.columns import AHEAD_BYTES_OF_STEPS, column_constants
 from cudml.plan.normalization.groups import Groups
-from cudml.plan.normalization.steps import NORMALIZER_BYTES, SUMS_BYTES, operand_arguments, parameters
+from cudml.plan.normalization.steps import NORMALIZER_BYTES, NORMALIZERS, SUMS_BYTES, operand_arguments, parameters
 from cudml.plan.plan import Launch, Plan, Pointer, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
 
 #: Rows of 32 parts that a warp adds up, and warps that add up the parts of a group, at the most; warps of a block that
-#: folds, and of one that joins at the least.
+#: folds, and of one that joins at the least (kernels/normalization_joined_columns.cu: FOLDING, JOINING).
 _MOST_ROWS, _MOST_JOINERS, _FOLDING, _LEAST_JOINING = 8, 32, 4, 4
-
-#: Bytes of the input, at the most, that is asked for while the launch ahead ends, as in columns.py.
-_AHEAD_BYTES = 13 << 20
 
 #: Elements for each multiprocessor, at least, as there are three launches. Of 240 random arrays on an H200 whose
 #: columns lie in rows of 32 bytes at least, 187 have more, and take 0.58 times as long as what else there is, a copy
@@ -86,6 +84,19 @@ class Joints:
 class Joined:
     """A plan of joined columns in the making."""
 
+    @classmethod
+    def of(cls, groups: Groups, spec: Normalization, device: DeviceProperties) -> Joined | None:
+        """None of groups that do not lie across, of which there are too few elements, and that no tiles divide."""
+        source = groups.source
+        if source.size < _LEAST_ELEMENTS * device.multiprocessors or not lie_across(spec.axes, source):
+            return None
+        joints, own = Joints(spec.axes, groups), ("input", "output", "scale", "bias")
+        columns = Groups.of(joints.along, {name: groups.arrays.get(name) for name in own})
+        if joints.row_bytes < SECTOR_BYTES or not columns.are_columns or columns.length % columns.chunk:
+            return None
+        added = dividing_columns(columns, device)
+        return cls(groups, joints, added, columns, spec) if added else None
+
     def __init__(self, groups: Groups, joints: Joints, added: Columns, columns: Groups, spec: Normalization) -> None:
         self._groups, self._columns, self._spec, self._added = groups, columns, spec, added
         of_column = columns.length // added.tile
@@ -96,7 +107,7 @@ class Joined:
         self._rows = min(power_of_two(math.ceil(self._parts / LANES)), _MOST_ROWS)  # that a warp adds up
 
     @property
-    def _joined(self) -> list[int]:
+    def _folded(self) -> list[int]:
         """Parts of a group: of columns, and after each folding."""
         counts, most = [self._parts], self._rows * LANES
         while counts[-1] > most * _MOST_JOINERS:
@@ -105,7 +116,7 @@ class Joined:
 
     @property
     def _joiners(self) -> int:
-        return power_of_two(math.ceil(self._joined[-1] / (self._rows * LANES)))
+        return power_of_two(math.ceil(self._folded[-1] / (self._rows * LANES)))
 
     @property
     def _joints(self) -> Struct:
@@ -118,7 +129,7 @@ class Joined:
         kept = self._groups.kept
         moments = kept.strides.get("mean", (0,) * len(kept.sizes))
         layouts = (*kept.sizes, *kept.strides["input"], *kept.sizes, *moments)
-        return Struct((self._groups.count, self._joined[-1], *layouts), self._index)
+        return Struct((self._groups.count, self._folded[-1], *layouts), self._index)
 
     def _constants(self, columns: Groups, chosen: Columns) -> tuple[tuple[str, str], ...]:
         own: dict[str, str | int | bool] = {
@@ -135,11 +146,12 @@ class Joined:
     def statistics(self, device: DeviceProperties) -> Plan:
         """The sums of all parts, and what they make."""
         columns, count = self._columns.in_tiles(self._added.tile), self._groups.count
-        places = [Workspace(math.ceil(count * NORMALIZER_BYTES / VECTOR_BYTES) * VECTOR_BYTES)]
-        for parts in self._joined:
+        normalizers = count * NORMALIZER_BYTES if self._groups.has("output") else 0
+        places = [Workspace(math.ceil(normalizers / VECTOR_BYTES) * VECTOR_BYTES)]
+        for parts in self._folded:
             places.append(Workspace(places[-1].offset + count * parts * SUMS_BYTES))
         launches = [self._sums(columns, places[0], device)]
-        for (before, left), place in zip(itertools.pairwise(self._joined), itertools.pairwise(places), strict=False):
+        for (before, left), place in zip(itertools.pairwise(self._folded), itertools.pairwise(places), strict=False):
             blocks, folding = math.ceil(count * left / _FOLDING), Struct((count, before, left), self._index)
             launches.append(Launch("fold_parts", blocks, _FOLDING * LANES, (*place, folding), early=True))
         launches.append(self._join(places[-2]))
@@ -147,7 +159,10 @@ class Joined:
         return Plan("normalization_joined_columns.cu", constants, tuple(launches), places[-1].offset)
 
     def _sums(self, columns: Groups, parts: Workspace, device: DeviceProperties) -> Launch:
-        ahead, blocks = asked_for_ahead(columns.source, _AHEAD_BYTES, device), self._added.grid(columns) * columns.tiles
+        ahead, blocks = (
+            asked_for_ahead(columns.source, AHEAD_BYTES_OF_STEPS, device),
+            self._added.grid(columns) * columns.tiles,
+        )
         arguments = (Pointer("input"), parts, columns.geometry_in(self._index), self._joints, ahead)
         return Launch("sum_joined_columns", blocks, self._added.threads, arguments, early=True)
 
@@ -155,14 +170,14 @@ class Joined:
         joining = max(self._joiners, _LEAST_JOINING)
         blocks = math.ceil(self._groups.count * self._joiners / joining)
         handed_on = (self._joined_groups, parameters(self._groups, self._spec))
-        arguments = (Pointer("input"), parts, Workspace(0), Pointer("mean"), Pointer("variance"), *handed_on)
+        arguments = (Pointer("input"), parts, NORMALIZERS, Pointer("mean"), Pointer("variance"), *handed_on)
         return Launch("join_columns", blocks, joining * LANES, arguments, early=True)
 
     def applied(self) -> Plan:
         """Every tile again."""
         chosen = applied_columns(self._columns)
         columns = self._columns.in_tiles(chosen.tile)
-        arrays = (Pointer("input"), Pointer("output"), *operand_arguments(), Workspace(0))
+        arrays = (Pointer("input"), Pointer("output"), *operand_arguments(), NORMALIZERS)
         handed_on = (columns.geometry_in(self._index), parameters(self._groups, self._spec), self._joints)
         blocks = chosen.grid(columns) * columns.tiles
         launch = Launch("apply_joined_columns", blocks, chosen.threads, (*arrays, *handed_on), early=True)
@@ -172,27 +187,13 @@ class Joined:
 def plan_joined_columns(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launches for groups that lie across and are normalized into an array that lies alike; None of others, and
     where no tiles divide their columns."""
-    output, every = groups.arrays["output"], range(len(groups.source.shape))
+    output = groups.arrays["output"]
     assert isinstance(output, ArrayLayout)
-    if outer_to_inner(every, groups.source) != outer_to_inner(every, output):
-        return None
-    joined = _joined(groups, spec, device)
+    joined = Joined.of(groups, spec, device) if lie_in_one_order(groups.source, output) else None
     return replace(joined.statistics(device), then=joined.applied()) if joined else None
 
 
 def plan_joined_moments(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The same where only moments are asked for."""
-    joined = _joined(groups, spec, device)
+    joined = Joined.of(groups, spec, device)
     return joined.statistics(device) if joined else None
-
-
-def _joined(groups: Groups, spec: Normalization, device: DeviceProperties) -> Joined | None:
-    source = groups.source
-    if source.size < _LEAST_ELEMENTS * device.multiprocessors or not lie_across(spec.axes, source):
-        return None
-    joints = Joints(spec.axes, groups)
-    columns = Groups.of(joints.along, {name: groups.arrays.get(name) for name in ("input", "output", "scale", "bias")})
-    if joints.row_bytes < SECTOR_BYTES or not columns.are_columns or columns.length % columns.chunk:
-        return None
-    added = dividing_columns(columns, device)
-    return Joined(groups, joints, added, columns, spec) if added else None

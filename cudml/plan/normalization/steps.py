@@ -16,7 +16,7 @@ _TILES_OF_SET = 32  #: kernels/normalization_tiles.cuh: a set of tiles
 NORMALIZER_BYTES = 24  #: and struct Normalizer, at the most
 
 #: Where the first step leaves for the second how groups are normalized.
-_NORMALIZERS = Workspace(0)
+NORMALIZERS = Workspace(0)
 
 
 def parameters(groups: Groups, spec: Normalization) -> Struct:
@@ -61,7 +61,7 @@ def sum_step(
     groups. `ahead`: kernels/ahead.cuh."""
     strips = groups.strips_of(columns)
     words = SECTOR_WORDS + strips * _published_words(groups.tiles, columns) if groups.tiles > 1 else 0
-    statistics = (_NORMALIZERS, Pointer("mean"), Pointer("variance"))
+    statistics = (NORMALIZERS, Pointer("mean"), Pointer("variance"))
     own = (ahead,) if ahead else ()
     arguments = (Pointer("input"), Scratch(), *statistics, groups.geometry, parameters(groups, spec), *own)
     launch = Launch(f"sum_{kind}", strips * groups.tiles, block, arguments, shared_bytes, early=True)
@@ -74,7 +74,7 @@ def apply_step(
 ) -> Plan:
     """Every tile again, from the last to the first."""
     arrays = (Pointer("input"), Pointer("output"), *operand_arguments())
-    arguments = (*arrays, _NORMALIZERS, groups.geometry, parameters(groups, spec))
+    arguments = (*arrays, NORMALIZERS, groups.geometry, parameters(groups, spec))
     blocks = groups.strips_of(columns) * groups.tiles
     launch = Launch(f"apply_{kind}", blocks, block, arguments, early=True)
     return Plan(f"normalization_{kind}.cu", constants_of(**constants), (launch,))

@@ -7,7 +7,7 @@ from functools import partial
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, step
 from cudml.plan.plan import Plan, constants_of
-from cudml.plan.scan.copied import plan_few_columns_on_copy, plan_on_copy_like_output, plan_on_dense_copy
+from cudml.plan.scan.copied import plan_few_columns_on_copy, plan_in_order_of_output, plan_on_dense_copy
 from cudml.plan.scan.lines import fit_a_block, plan_lines
 from cudml.plan.scan.linked import are_few_tiles, plan_linked_tiles
 from cudml.plan.scan.side_by_side import plan_side_by_side
@@ -27,7 +27,7 @@ def plan_scan(spec: Scan, arrays: dict[str, ArrayLayout], device: DeviceProperti
     def plan_dense(copy: ArrayLayout) -> Plan:
         return plan_scan(spec, {**arrays, "input": copy}, device)
 
-    copied = plan_on_copy_like_output(spec, source, output, work, device, plan_dense)
+    copied = plan_in_order_of_output(spec, source, output, work, device, plan_dense)
     if copied is not None:
         return copied
     if _columns_are_better(work, source, output):
