@@ -246,7 +246,12 @@ def test_tiles_of_which_little_exists_are_no_tiles(
     [
         ((36, 8128, 24), (2, 1, 0), 2, "float32", "gather_tiles"),
         ((11, 8192, 24), (2, 1, 0), 2, "float32", "gather_boxes"),  # short axes
-        ((11, 8128, 23), (2, 1, 0), 2, "float32", ""),  # less than 16384 elements for each multiprocessor
+        ((44, 256, 24), (2, 1, 0), 2, "float32", "gather_tiles"),  # 2048 elements for each multiprocessor
+        ((44, 255, 24), (2, 1, 0), 2, "float32", ""),
+        ((44, 64, 24), (2, 1, 0), 2, "float16", "gather_boxes"),  # 512
+        ((44, 63, 24), (2, 1, 0), 2, "float16", ""),
+        ((44, 1023, 24), (2, 1, 0), 2, "int8", ""),  # less than 8192
+        ((44, 511, 24), (2, 1, 0), 2, "float64", ""),  # less than 4096
         ((36, 8128, 24), (0, 1, 2), 2, "float32", ""),
         ((36, 8128, 24), (1, 0, 2), 2, "float32", ""),  # neighbours in both
         ((36, 8128, 24), (0, 2, 1), 2, "float32", ""),  # neighbouring lines in both
@@ -282,8 +287,8 @@ def test_scans_into_a_wider_type_in_another_order():
         ((9, 77, 4096), (2, 1, 0), (0, 1, 2), "float16", ["gather_boxes", "gather_boxes"]),
         ((91448, 401), (1, 0), (0, 1), "float32", ["gather_tiles", "apply_turned"]),
         ((91448, 401), (1, 0), (0, 1), "float16", ["gather_tiles", "gather_boxes"]),
-        ((2, 119, 36, 255), (0, 3, 2, 1), (1, 3), "float16", ["gather_tiles", "gather_boxes"]),
-        ((2, 117, 36, 255), (0, 3, 2, 1), (1, 3), "float16", ["gather_tiles", "apply_turned"]),  # few elements
+        ((1, 32, 33, 128), (0, 3, 2, 1), (1, 3), "float16", ["gather_tiles", "gather_boxes"]),
+        ((1, 32, 33, 127), (0, 3, 2, 1), (1, 3), "float16", ["gather_tiles", "normalize_lines"]),  # few elements
         ((553092, 6, 4), (2, 1, 0), (0, 1), "float32", []),  # few between neighbours
         ((4096, 17, 4, 63), (0, 3, 2, 1), (1, 3), "float32", ["gather_tiles", "apply_turned"]),
         ((4096, 7, 64, 2340), (0, 3, 2, 1), (1, 3), "float32", []),  # groups that a block keeps
@@ -346,8 +351,11 @@ def test_what_is_copied_back_is_computed_in_the_workspace(dtype: str):
         ((11, 300_000), (1, 0), (0,), "float16", "gather_boxes"),
         ((11, 300_000), (1, 0), (0,), "float32", ""),
         ((11, 300_000), (0, 1), (1,), "float16", ""),
-        ((11, 190_000), (1, 0), (0,), "float16", ""),  # few elements
+        ((11, 12_500), (1, 0), (0,), "float16", "gather_boxes"),
+        ((11, 12_200), (1, 0), (0,), "float16", ""),  # few elements
         ((11, 300_000), (1, 0), (1,), "float32", "gather_boxes"),  # columns
+        ((11, 12_500), (1, 0), (1,), "float32", "gather_boxes"),
+        ((11, 12_200), (1, 0), (1,), "float32", ""),  # few elements
         ((11, 50_000), (1, 0), (1,), "float64", "gather_boxes"),
         ((11, 49_000), (1, 0), (1,), "float64", ""),  # few elements
         ((16, 300_000), (1, 0), (1,), "float32", ""),  # turned in tiles
