@@ -8,6 +8,8 @@ from plans import F32, H100, kernels, layout
 from cudml.plan import make_plan
 from cudml.plan.device import H200
 from cudml.plan.layout import ArrayLayout
+from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.turned import Turned, moments_of
 from cudml.plan.spec import Moments, Normalization
 
 
@@ -86,6 +88,26 @@ def test_the_moments_of_nothing_are_still_written():
         kernels(make_plan(Moments((1,)), {"input": layout((0, 7)), "mean": layout((0, 1)), "variance": layout((0, 1))}))
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "down", "across", "expected"),
+    [
+        ("float32", 70_000, 20, (64, 32, 128)),
+        ("float32", 20, 70_000, (32, 64, 128)),
+        ("float32", 70_000, 33, (64, 64, 256)),  # no half to spare
+        ("float32", 16, 70_000, (16, 64, 64)),
+        ("float64", 70_000, 16, (64, 16, 128)),
+        ("float16", 5000, 40, (128, 64, 128)),
+        ("int8", 5000, 40, (128, 128, 256)),  # rows of 128 bytes
+    ],
+)
+def test_tiles_of_short_axes_are_smaller(dtype, down, across, expected):
+    source = layout((down, across), dtype, strides=(1, down))
+    groups = Groups.of((0,), {"input": source, "output": layout((down, across))})
+    turned = Turned.of(groups, moments_of(groups, Normalization((0,))))
+    assert turned is not None
+    assert turned.tile == expected
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,11 @@ _TILES = {
 def tile_of(itemsize: int, down: int, across: int) -> Tile:
     """The tile for columns of so many elements and rows of so many: one of which there is no half to spare. (32, 2^21)
     float32, transposed, take an H200 68 us by a number, and in tiles of 64 x 64 136."""
-    most, least = _TILES[itemsize]
+    return shrunk(*_TILES[itemsize], down, across)
+
+
+def shrunk(most: Tile, least: Tile, down: int, across: int) -> Tile:
+    """The same of other tiles."""
     height = min(most.height, max(least.height, power_of_two(down)))
     width = min(most.width, max(least.width, power_of_two(across)))
     block = most.block * height * width // (most.height * most.width)

@@ -15,6 +15,7 @@ from cudml.plan.normalization.steps import SUMS_BYTES, array_arguments, paramete
 from cudml.plan.normalization.turned import Turned, moments_of
 from cudml.plan.plan import Launch, Plan, Scratch, Struct, constants_of
 from cudml.plan.spec import Normalization
+from cudml.plan.turned import Tile
 
 #: A tile: bytes in all, bytes of a column at least, and groups at the most. On an H200 columns of 256 bytes are slower
 #: for float32 of 4096 steps, by 5 %.
@@ -25,11 +26,11 @@ _MOST_RESIDENT, _LEAST_RESIDENT = 3, 2
 
 #: Threads of a block and parts of its tile. Where a group has several tiles: on an H200 65536 groups of 4096 floats
 #: take 0.66 ms so, 0.74 in one part, 0.69 in four, 0.68 with 256 threads and 0.81 with 64.
-_IN_PARTS = (128, 2)
+_BLOCK_OF_PARTS, _PARTS = 128, 2
 
 #: And where it has one: 524288 groups of 512 floats take 0.584 ms so and 0.595 with 128 threads, 1048576 of 512 halves
 #: 0.766 and 0.654; in two parts they take 0.598 and 0.680.
-_AT_ONCE, _HALVES_AT_ONCE = (256, 1), (128, 1)
+_BLOCK, _BLOCK_OF_HALVES = 256, 128
 
 #: Tiles of a group, blocks of a cluster, at the most, by the bytes of the input's elements: an H200 needs 0.71 ms for
 #: 32768 groups of 8192 floats and 0.88 in two passes; for 16384 of 16384 halves 0.56 and 0.48.
@@ -56,15 +57,15 @@ def plan_held(groups: Groups, spec: Normalization, device: DeviceProperties) -> 
     bundles, resident = math.prod(turned.outer.sizes) * down, _resident(turned, device)
     if resident < _LEAST_RESIDENT or across > _MOST_TILES[groups.source.dtype.itemsize]:
         return None
-    is_filled = groups.length >= _LEAST_PART * across * turned.tile[1]
+    is_filled = groups.length >= _LEAST_PART * across * turned.tile.width
     if not is_filled or bundles * across < _LEAST_TILES * device.multiprocessors:
         return None
     clusters = min(bundles, max(1, resident * device.multiprocessors // across))
     handed_on = (turned.geometry, parameters(groups, spec), Struct((bundles,), turned.index))
     arguments = (*array_arguments(), Scratch(), *handed_on)
-    block, parts = _threads_and_parts(turned)
+    block, parts = turned.tile.block, _PARTS if across > 1 else 1
     launch = Launch("normalize_held", clusters * across, block, arguments, _TILE_BYTES, cluster=across, early=True)
-    chosen = {**turned.constants(spec), "BLOCK": block, "CLUSTER": across, "TILE_PARTS": parts, "RESIDENT": resident}
+    chosen = {**turned.constants(spec), "CLUSTER": across, "TILE_PARTS": parts, "RESIDENT": resident}
     return Plan("normalization_held.cu", constants_of(**chosen), (launch,), scratch_bytes=_CONTROL_BYTES)
 
 
@@ -73,25 +74,20 @@ def _reduces_last_axis_only(turned: Turned) -> bool:
     return steps[-1] == 0 and all(step != 0 for step in steps[:-1])
 
 
-def _tile(groups: Groups) -> tuple[int, int]:
+def _tile(groups: Groups) -> Tile:
     """Groups and steps: as many steps as groups have, if that leaves columns wide enough."""
     size = groups.source.dtype.itemsize
     most, least = _TILE_BYTES // _LEAST_COLUMN_BYTES, _TILE_BYTES // size // _MOST_GROUPS
     steps = max(min(power_of_two(groups.length), most), least)
-    return _TILE_BYTES // size // steps, steps
-
-
-def _threads_and_parts(turned: Turned) -> tuple[int, int]:
-    if turned.tiles[1] > 1:
-        return _IN_PARTS
-    has_halves = turned.groups.source.dtype.itemsize == 2
-    return _HALVES_AT_ONCE if has_halves and turned.tile[0] <= _HALVES_AT_ONCE[0] else _AT_ONCE
+    height = _TILE_BYTES // size // steps
+    if groups.length > steps:
+        return Tile(height, steps, _BLOCK_OF_PARTS)
+    return Tile(height, steps, _BLOCK_OF_HALVES if size == 2 and height <= _BLOCK_OF_HALVES else _BLOCK)
 
 
 def _resident(turned: Turned, device: DeviceProperties) -> int:
     """Blocks that fit a multiprocessor, each with a tile and kernels/normalization_held.cu: struct Shared."""
-    groups, size = turned.groups, turned.groups.source.dtype.itemsize
-    block, _ = _threads_and_parts(turned)
-    sums = (block * max(1, 4 // size) + 2 * (turned.tile[0] if turned.tiles[1] > 1 else 1)) * SUMS_BYTES
-    shared = sums + turned.tile[0] * (4 * groups.normal_words + size) + 2 * VECTOR_BYTES
+    groups, size, tile = turned.groups, turned.groups.source.dtype.itemsize, turned.tile
+    sums = (tile.block * max(1, 4 // size) + 2 * (tile.height if turned.tiles[1] > 1 else 1)) * SUMS_BYTES
+    shared = sums + tile.height * (4 * groups.normal_words + size) + 2 * VECTOR_BYTES
     return min(_MOST_RESIDENT, device.shared_bytes_per_multiprocessor // (_TILE_BYTES + shared + RESERVED_BYTES))

@@ -19,12 +19,17 @@ from cudml.plan.normalization.joint_axes import ARRAYS, JointAxes
 from cudml.plan.normalization.steps import operand_arguments, parameters
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
+from cudml.plan.turned import Tile, shrunk
 
-BLOCK = 256
-
-#: Height and width of a tile by the bytes of the input's elements. Others were tried for float32 only: on an H200
-#: 64 x 64 reaches 63.7 % of copy speed, 128 x 64 and 64 x 128 up to half a point less.
-_TILES = {1: (128, 128), 2: (128, 128), 4: (64, 64), 8: (64, 32)}
+#: The largest and the smallest tile, by the bytes of the input's elements. Larger ones were tried for float32 only: on
+#: an H200 64 x 64 reaches 63.7 % of copy speed, 128 x 64 and 64 x 128 up to half a point less. Where axes are short,
+#: smaller ones take 0.74 times as long, of 64 random arrays none of them longer.
+_TILES = {
+    1: (Tile(128, 128, 256), Tile(32, 128, 128)),
+    2: (Tile(128, 128, 256), Tile(16, 64, 128)),
+    4: (Tile(64, 64, 256), Tile(16, 32, 64)),
+    8: (Tile(64, 32, 256), Tile(16, 16, 64)),
+}
 
 #: Shorter axes leave most of a tile empty.
 _LEAST_TURNED = 16
@@ -45,8 +50,7 @@ class Turned:
     high: int
     """Along which the input is dense; the output is along the last one."""
     groups: Groups
-    tile: tuple[int, int]
-    """Height and width."""
+    tile: Tile
 
     @classmethod
     def of(cls, groups: Groups, moments: ArrayLayout) -> Turned | None:
@@ -69,7 +73,8 @@ class Turned:
         own_of_each = axes.strides["mean"][high] != 0 and axes.strides["mean"][last] != 0
         if min(axes.sizes[high], axes.sizes[last]) < _LEAST_TURNED or high == last or own_of_each:
             return None
-        return cls(axes, high, groups, _TILES[source.dtype.itemsize])
+        tile = shrunk(*_TILES[source.dtype.itemsize], axes.sizes[high], axes.sizes[last])
+        return cls(axes, high, groups, tile)
 
     @property
     def outer(self) -> JointAxes:
@@ -82,7 +87,7 @@ class Turned:
     @property
     def tiles(self) -> tuple[int, int]:
         """Below each other, and beside each other."""
-        return -(-self.axes.sizes[self.high] // self.tile[0]), -(-self.axes.sizes[-1] // self.tile[1])
+        return -(-self.axes.sizes[self.high] // self.tile.height), -(-self.axes.sizes[-1] // self.tile.width)
 
     @property
     def blocks(self) -> int:
@@ -137,9 +142,9 @@ class Turned:
             "OUTPUT_PACKED": self.begins_with_packs("output", -1),
             "GROUPS_DOWN": self.axes.strides["mean"][self.high] != 0,
             "GROUPS_ACROSS": self.axes.strides["mean"][-1] != 0,
-            "TILE_HEIGHT": self.tile[0],
-            "TILE_WIDTH": self.tile[1],
-            "BLOCK": BLOCK,
+            "TILE_HEIGHT": self.tile.height,
+            "TILE_WIDTH": self.tile.width,
+            "BLOCK": self.tile.block,
             "OUTER_RANK": len(self.outer.sizes),
         }
 
@@ -178,11 +183,11 @@ def moments_of(groups: Groups, spec: Normalization) -> ArrayLayout:
 
 
 def _apply(turned: Turned, spec: Normalization, moments: Workspace) -> Plan:
-    groups = turned.groups
+    groups, block = turned.groups, turned.tile.block
     handed_on = (turned.geometry, parameters(groups, spec))
     arrays = (Pointer("input"), Pointer("output"), *operand_arguments())
-    launches = [Launch("apply_turned", turned.blocks, BLOCK, (*arrays, moments, *handed_on), early=True)]
+    launches = [Launch("apply_turned", turned.blocks, block, (*arrays, moments, *handed_on), early=True)]
     if groups.has("mean"):
         stored = (moments, Pointer("mean"), Pointer("variance"), *handed_on)
-        launches.append(Launch("store_statistics", -(-groups.count // BLOCK), BLOCK, stored, early=True))
+        launches.append(Launch("store_statistics", -(-groups.count // block), block, stored, early=True))
     return Plan("normalization_turned.cu", constants_of(**turned.constants(spec)), tuple(launches))
