@@ -90,7 +90,7 @@ def mean_variance_normalization(
     `normalize_variance` nothing is divided. `activation` is one of the names in `cudml.plan.activation.PARAMETERS`,
     with its default parameters, or one of the activation descs of `cudml.dml`. The result has the type of `x` (float64
     for bool and integers); its axes lie in memory in the order of those of `x`. `out` takes the result, converted to
-    its own float type; it may be `x` itself.
+    its own float type; it may be `x` itself. Into a narrower one integers of up to 16 bits are normalized in float32.
 
     Raises AxisError when `x` has no such axis; ValueError for an axis named twice, a scale or bias that does not
     broadcast, an epsilon that is negative or NaN, an unknown activation, an `out` of another shape, or that overlaps

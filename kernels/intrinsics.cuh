@@ -128,6 +128,18 @@ __device__ inline double approximate_reciprocal(double x) {
     return r;
 }
 
+// The products of four bytes by four others, and a number more: of signed ones, or of others.
+__device__ inline int dot_of_bytes(int a, int b, int more) {
+    int sum;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(more));
+    return sum;
+}
+__device__ inline int dot_of_bytes(unsigned a, unsigned b, int more) {
+    int sum;
+    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(more));
+    return sum;
+}
+
 // Two halves in a word. A comparison gives 1 or 0.
 __device__ inline unsigned halves_fma(unsigned a, unsigned b, unsigned c) {
     unsigned d;

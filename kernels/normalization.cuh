@@ -142,15 +142,34 @@ struct Shift {
     }
 };
 
+// Of bytes, four at a time: their sums are whole numbers, which a double holds, so no order of them rounds anything.
+template <int COUNT> __device__ Sums sum_of_bytes(const Pack<Input, CHUNK>& chunk, double shift) {
+    using Word = typename Select<IsSame<Input, signed char>::value, int, unsigned>::type;
+    const Word* const word = reinterpret_cast<const Word*>(&chunk);
+    const int s = static_cast<int>(shift);
+    int sum = 0, squares = 0;
+#pragma unroll
+    for (int i = 0; i < (COUNT + 3) / 4; i++) {
+        const Word bytes = COUNT - 4 * i >= 4 ? word[i] : word[i] & ((1 << 8 * (COUNT % 4)) - 1);
+        sum = dot_of_bytes(bytes, static_cast<Word>(0x01010101), sum);
+        squares = dot_of_bytes(bytes, bytes, squares);
+    }
+    return {static_cast<double>(sum - COUNT * s), static_cast<double>(squares - 2 * s * sum + COUNT * s * s)};
+}
+
 // Of the first COUNT elements.
 template <int COUNT = CHUNK> __device__ Sums sum_of(const Pack<Input, CHUNK>& chunk, double shift) {
-    double x[CHUNK];
-    unpack(chunk, x);
-    const double first = x[0] - shift;
-    Sums sums = {first, first * first};
+    if constexpr (sizeof(Input) == 1) {
+        return sum_of_bytes<COUNT>(chunk, shift);
+    } else {
+        double x[CHUNK];
+        unpack(chunk, x);
+        const double first = x[0] - shift;
+        Sums sums = {first, first * first};
 #pragma unroll
-    for (int j = 1; j < COUNT; j++) sums.add(x[j] - shift);
-    return sums;
+        for (int j = 1; j < COUNT; j++) sums.add(x[j] - shift);
+        return sums;
+    }
 }
 
 template <> constexpr bool COMMUTES<Sums> = true;

@@ -35,7 +35,7 @@ def group_size(shape, axes):
     return int(np.prod([shape[axis] for axis in axes], initial=1))
 
 
-def normalization_reference(x, axes, scale=None, bias=None, epsilon=1e-5, normalize_variance=True):
+def normalization_reference(x, axes, scale=None, bias=None, epsilon=1e-5, normalize_variance=True, out_dtype=None):
     """The normalized values before any activation, and the errors allowed for them in the accumulator's type."""
     distance, _, variance = moments_reference(x, axes)
     deviation = np.sqrt(variance + np.longdouble(epsilon)) if normalize_variance else np.longdouble(1)
@@ -45,7 +45,13 @@ def normalization_reference(x, axes, scale=None, bias=None, epsilon=1e-5, normal
     scaled = distance / deviation * wide_scale
     roundings = additions(group_size(x.shape, axes)) + 16
     bound = roundings * (spread * np.abs(wide_scale) + np.abs(scaled)) + 4 * np.abs(scaled + wide_bias)
-    return scaled + wide_bias, bound * accumulator_roundoff(result_dtype(x))
+    return scaled + wide_bias, bound * accumulator_roundoff(computed_in(x, out_dtype))
+
+
+def computed_in(x, out_dtype):
+    """Integers that float32 holds are normalized in it where the output has no more digits."""
+    narrow = x.dtype.itemsize <= 2 and out_dtype is not None and np.dtype(out_dtype).itemsize <= 4
+    return np.dtype(np.float32) if narrow else result_dtype(x)
 
 
 def result_dtype(x):
@@ -64,7 +70,7 @@ def on(xp, value):
 
 def check(xp, x, axes, scale=None, bias=None, out_dtype=None, **options):
     """Normalizes into a poisoned output and compares with the reference."""
-    expected, bound = normalization_reference(x, axes, scale, bias, **options)
+    expected, bound = normalization_reference(x, axes, scale, bias, out_dtype=out_dtype, **options)
     out = Poisoned(xp, x.shape, out_dtype or result_dtype(x))
     result = mean_variance_normalization(
         xp.asarray(x), on(xp, scale), on(xp, bias), axes=axes, out=out.array, **options

@@ -134,9 +134,14 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
             yield make_plan(Normalization(axes), {"input": array, "output": array}, able)
     large = (((3, 90_000), (1,)), ((64, 6, 4096), (0, 2)), ((5000, 256), (0,)), ((9, 3, 700, 64), (0, 2)))
     large += (((300, 40_000), (1,)),)
-    for dtype, (shape, axes) in itertools.product(FLOATS, large):
-        array = dense(shape, dtype)
-        yield make_plan(Normalization(axes), {"input": array, "output": array, "scale": FLOATS[3]}, device)
+    large_bytes = [(INTEGERS[0], case) for case in (*large[:-1], ((40, 1000), (1,)), ((8, 20_001), (1,)))]
+    for dtype, (shape, axes) in (*large_bytes, *itertools.product(FLOATS, large)):
+        array, target = dense(shape, dtype), dense(shape, dtype if dtype in FLOATS else F32)
+        yield make_plan(Normalization(axes), {"input": array, "output": target, "scale": FLOATS[3]}, device)
+    for dtype, (down, across) in itertools.product(FLOATS, ((20, 70_000), (70_000, 20))):
+        turned = ArrayLayout((down, across), (dtype.itemsize, down * dtype.itemsize), dtype, 16)
+        arrays = {"input": turned, "output": dense((down, across), dtype), "scale": FLOATS[3]}
+        yield make_plan(Normalization((0 if down < across else 1,)), arrays, device)
     for dtype, rows in itertools.product(FLOATS, (66, 150, 300)):
         length = rows * 512 // dtype.itemsize
         array, row = dense((8, length), dtype), dense((length,), dtype)

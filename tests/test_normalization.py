@@ -119,6 +119,42 @@ def test_integers_become_float64(xp, dtype):
     check(xp, x, (1,))
 
 
+# Lines of whole chunks, others that begin anywhere, several blocks to a group, columns, and images.
+OF_SMALL_INTEGERS = (
+    ((9, 64), (1,)),
+    ((5, 333), (1,)),
+    ((3, 40_001), (1,)),
+    ((2, 70_016), (1,)),
+    ((40, 7), (0,)),
+    ((7, 600), (0,)),
+    ((600, 96), (0,)),
+    ((4, 3, 17, 19), (0, 2, 3)),
+    ((4, 17, 19, 3), (1, 2)),
+)
+
+
+@pytest.mark.parametrize("dtype", [BOOL, *(dtype for dtype in INTEGERS if dtype.itemsize <= 2)], ids=str)
+@pytest.mark.parametrize("out_dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(("shape", "axes"), OF_SMALL_INTEGERS)
+def test_small_integers_become_narrow_floats(xp, shape, axes, dtype, out_dtype):
+    rng = np.random.default_rng([8, *shape])
+    x = rng.integers(0, 2, shape).astype(dtype)
+    if dtype != BOOL:
+        x = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+    with xp.planned_for(multiprocessors=3):
+        check(xp, x, axes, random(rng, shape[-1:], np.float32), out_dtype=out_dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("value", [0, 1, 127])
+def test_constant_groups_of_bytes_give_0(xp, dtype, value):
+    x = xp.asarray(np.full((3, 5000), value, dtype))
+    mean, variance = mean_var(x, 1)
+    np.testing.assert_array_equal(xp.to_numpy(mean), value)
+    np.testing.assert_array_equal(xp.to_numpy(variance), 0)
+    np.testing.assert_array_equal(xp.to_numpy(mean_variance_normalization(x, axes=1, epsilon=0)), 0)
+
+
 def test_axes_may_be_an_int_negative_and_unsorted(xp):
     x = xp.asarray(random(np.random.default_rng(7), (3, 4, 5), np.float32))
     expected = xp.to_numpy(mean_variance_normalization(x, axes=(0, 2)))

@@ -245,6 +245,21 @@ def test_turned_layouts_give_the_same_bits(xp, turned, dtype):
 
 
 @pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("bool", "uint8", "int8", "int16")], ids=str)
+@pytest.mark.parametrize("out_dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("turned", TURNED)
+def test_turned_integers_have_the_bits_of_others_in_float32(xp, turned, dtype, out_dtype):
+    shape, axes, pattern, out_pattern = TURNED[turned]
+    x = random(np.random.default_rng(39), shape, dtype)
+    expected = xp.asarray(np.empty(shape, out_dtype))
+    mean_variance_normalization(xp.asarray(x), axes=axes, out=expected)
+    out = Poisoned(xp, shape, np.dtype(out_dtype), out_pattern)
+    with xp.planned_for(multiprocessors=2):
+        mean_variance_normalization(place(xp, x, pattern), axes=axes, out=out.array)
+    assert_same_bits(out.read(), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("pattern", ["padded lines", "every second", "backwards", "offset by an element"])
 def test_strips_of_any_layout_give_the_same_bits(xp, pattern, dtype):

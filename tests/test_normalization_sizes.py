@@ -77,7 +77,7 @@ def test_long_groups_of_bytes(xp, n):
 @pytest.mark.parametrize("shape", [(7, 301), (3, 8001), (3, 30_001), (3, 40_001), (3, 40_002)], ids=str)
 def test_rows_that_begin_anywhere_with_other_outputs(xp, shape, dtype, out_dtype, pattern):
     x = random(np.random.default_rng(83), shape, np.dtype(dtype))
-    expected, bound = normalization_reference(x, (1,))
+    expected, bound = normalization_reference(x, (1,), out_dtype=out_dtype)
     for multiprocessors in (1, 3):
         out = Poisoned(xp, x.shape, np.dtype(out_dtype), pattern)
         with xp.planned_for(multiprocessors=multiprocessors):

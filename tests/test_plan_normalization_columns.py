@@ -657,7 +657,7 @@ def test_columns_of_halves_that_are_read_are_whole_only_if_strips_are_enough(col
 
 @pytest.mark.parametrize(("steps", "resident"), [(65536, "3"), (65535, "4")])
 def test_whole_tiles_of_bytes_have_more_registers(steps: int, resident: str):
-    arrays = {"input": layout((steps, 4096), "int8"), "output": layout((steps, 4096))}
+    arrays = {"input": layout((steps, 4096), "int8"), "output": layout((steps, 4096), "float64")}
     applied = make_plan(Normalization((0,)), arrays).parts[-1]
     assert kernels(applied) == ["apply_columns"]
     assert applied.launches[0].block == 128

@@ -9,7 +9,7 @@ from cuda_on_cpu.backend import SMALL_GPU
 
 from cudml.normalization import batch_norm, group_norm, layer_norm, mean_var, mean_variance_normalization
 from cudml.plan.device import DeviceProperties
-from race_cases.calls import Arrays, AsArray, Call, floats, laid_out
+from race_cases.calls import Arrays, AsArray, Call, floats, laid_out, values
 from race_cases.devices import (
     FAST_STRIPS_GPU,
     FIVE_ALONE,
@@ -71,6 +71,18 @@ def normalization(
         return mean_variance_normalization(source, axes=axes, out=target)
 
     return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[dtype], device)
+
+
+def of_bytes(
+    name: str, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...], device: DeviceProperties = SMALL_GPU
+) -> Call:
+    """Of any bytes, into float32."""
+    x = values(shape, dtype)
+
+    def compute(make: AsArray) -> Any:
+        return mean_variance_normalization(make(x), axes=axes, out=make(np.zeros(shape, np.float32)))
+
+    return Call(name, compute, lambda: (normalized(x, axes),), TOLERANCE[np.float32], device)
 
 
 def moments(
@@ -416,6 +428,9 @@ STREAMS = [
         out_dtype=np.float32,
     ),
     normalization("stream of doubles of an odd length", (5, 9001), np.float64, (1,)),
+    of_bytes("stream of bytes", (2, 70_001), np.uint8, (1,), NO_CLUSTERS),
+    of_bytes("stream of signed bytes", (2, 70_016), np.int8, (1,), NO_CLUSTERS),
+    of_bytes("short columns of bytes", (7, 600), np.uint8, (0,)),
     normalization("stream of many units", (1, 129 * 4096 + 1), np.float64, (1,), device=ROOMY_GPU),
     normalization("stream of more groups than slots", (20, 8200), np.float64, (1,), device=TIGHT_GPU, again=True),
     scaled("stream whose last pieces lack whole units", (3, 69_632), (1,), (69_632,), TEAMS_GPU),
@@ -680,6 +695,8 @@ TURNED = [
     normalization("turned", (130, 70), np.float32, (1,), "transposed", "contiguous", TINY_GPU),
     normalization("turned into whole tiles", (128, 64), np.float32, (0,), "transposed", "contiguous", TINY_GPU),
     normalization("turned halves", (57, 140), np.float16, (1,), "transposed", "contiguous", TINY_GPU),
+    normalization("turned in narrow tiles", (130, 20), np.float32, (0,), "transposed", "contiguous", TINY_GPU),
+    normalization("turned in low tiles", (20, 130), np.float32, (0,), "transposed", "contiguous", TINY_GPU),
     normalization("turned doubles", (70, 40), np.float64, (0, 1), "contiguous", "transposed", TINY_GPU),
     normalization("turned from anywhere", (130, 70), np.float32, (0,), "offset by an element", "transposed", TINY_GPU),
     turned_batch_norm("turned batch norm", (3, 20, 90), TINY_GPU),

@@ -32,6 +32,8 @@ class Groups:
     arrays: dict[str, Operand]
     kept: JointAxes
     reduced: JointAxes
+    result: np.dtype
+    """Of the output, or of the moments where only these are asked for."""
     correction: float = 0.0
     tile: int = 0
     """Elements of a tile; 0 where a group is one."""
@@ -39,7 +41,10 @@ class Groups:
     """Whether a strip of columns is a row."""
 
     @classmethod
-    def of(cls, axes: tuple[int, ...], arrays: dict[str, Operand], correction: float = 0.0) -> Groups:
+    def of(
+        cls, axes: tuple[int, ...], arrays: dict[str, Operand], correction: float = 0.0, result: np.dtype | None = None
+    ) -> Groups:
+        """`result` where no array has it."""
         source = arrays["input"]
         assert isinstance(source, ArrayLayout)
         layouts = {
@@ -49,7 +54,9 @@ class Groups:
         }
         stored = [layouts[name] for name in ("input", "output") if name in layouts]
         kept = outer_to_inner((axis for axis in range(len(source.shape)) if axis not in axes), *stored)
-        return cls(arrays, JointAxes.of(layouts, kept), JointAxes.of(layouts, axes), correction)
+        if result is None:
+            result = layouts["output" if "output" in layouts else "mean"].dtype
+        return cls(arrays, JointAxes.of(layouts, kept), JointAxes.of(layouts, axes), result, correction)
 
     def in_tiles(self, tile: int) -> Groups:
         return replace(self, tile=tile)
@@ -239,14 +246,32 @@ class Groups:
         return self.source.dtype.itemsize == 2 and bool(self.operands.stored)
 
     @property
+    def are_scaled_bytes(self) -> bool:
+        """Whether elements are bytes that have their own scale or bias, 16 in a chunk."""
+        return self.source.dtype.itemsize == 1 and self.has("output") and self.operands.are_own
+
+    @property
     def are_floats(self) -> bool:
         """Whether elements are; else they are integers or bool."""
         return self.source.dtype.kind not in "biu"
 
     @property
     def is_double(self) -> bool:
-        """Whether elements are normalized in float64."""
-        return self.source.dtype.name == "float64" or not self.are_floats
+        """Whether elements are normalized in float64: integers are where float32 does not hold all of them, or the
+        result is wider."""
+        if self.are_floats:
+            return self.source.dtype.itemsize == 8
+        return self.source.dtype.itemsize > 2 or self.result.itemsize > 4
+
+    @property
+    def are_as_floats(self) -> bool:
+        """Whether elements are floats, or integers that are normalized in float32."""
+        return self.are_floats or not self.is_double
+
+    @property
+    def have_wide_chunks(self) -> bool:
+        """Whether a chunk takes more registers than 8 floats do: in double, and as bytes are 16."""
+        return self.is_double or self.source.dtype.itemsize == 1
 
     @property
     def normal_words(self) -> int:

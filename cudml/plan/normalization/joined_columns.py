@@ -91,7 +91,7 @@ class Joined:
         if source.size < _LEAST_ELEMENTS * device.multiprocessors or not lie_across(spec.axes, source):
             return None
         joints, own = Joints(spec.axes, groups), ("input", "output", "scale", "bias")
-        columns = Groups.of(joints.along, {name: groups.arrays.get(name) for name in own})
+        columns = Groups.of(joints.along, {name: groups.arrays.get(name) for name in own}, result=groups.result)
         if joints.row_bytes < SECTOR_BYTES or not columns.are_columns or columns.length % columns.chunk:
             return None
         added = dividing_columns(columns, device)

@@ -178,7 +178,7 @@ def resident_blocks(
 ) -> int:
     """Blocks that shall fit a multiprocessor: `threads` threads in all for the usual normalization, or `of_readers`, by
     several warps, for moments alone."""
-    if groups.is_double:
+    if groups.have_wide_chunks:
         threads = THREADS_OF_96 if groups.source.dtype.itemsize == 8 else THREADS_OF_128
     elif not groups.has("output") and block > LANES:  # fewer registers bring no more blocks of one warp
         threads = of_readers

@@ -52,6 +52,9 @@ _READERS_OF_ODD_HALVES, _ROWS_OF_ODD_HALVES, _MOST_WARPS_OF_ODD_HALVES = THREADS
 LINE_ROWS = ((4, 1), (8, 2), (32, 4), (128, 8))
 _OTHER_LINE_ROWS = ((4, 1), (8, 2), (64, 4), (128, 8))
 
+#: And of bytes that have their own scale or bias, of which a row takes so many registers that four are spilled.
+_LINE_ROWS_OF_SCALED_BYTES = ((4, 1), (32, 2), (64, 4), (128, 8))
+
 #: And of doubles with an output, aligned and not: a multiprocessor has room for several blocks where few warps hold
 #: many. (8000, 4096) take an H100 177 us by 8 rows and 222 by 4, (8000, 3001) 135 and 199, (8000, 3000) 132 and 131,
 #: (3000, 8000) 133 by 16 and 151 by 8.
@@ -185,7 +188,8 @@ def _rows_of_warp(groups: Groups, spec: Normalization, rows: int, most_warps: in
         return max(ROWS_OF_ALONE, rows)
     is_odd = rows in _ROWS_OF_THREE_WARPS and (groups.source.dtype.itemsize == 2 or not packed)
     is_shifted = table in _TABLES_OF_SHIFTED_HALVES and rows > table[0][0]
-    least = _LEAST_OF_MANY if many and not (is_odd or is_shifted) else _least_of_some(groups, rows, device)
+    takes_few = is_odd or is_shifted or table is _LINE_ROWS_OF_SCALED_BYTES
+    least = _LEAST_OF_MANY if many and not takes_few else _least_of_some(groups, rows, device)
     fitting = (of_warp for limit, of_warp in table if rows <= min(limit, most_warps * of_warp))
     return next(of_warp for of_warp in fitting if of_warp >= least)
 
@@ -212,6 +216,8 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
     in_runs = len(groups.reduced.sizes) > 1
     if not groups.has("output"):
         return _LINE_ROWS_OF_RUNS if in_runs else _OTHER_LINE_ROWS
+    if groups.are_scaled_bytes:
+        return _LINE_ROWS_OF_SCALED_BYTES
     if groups.count <= device.multiprocessors:
         return _LINE_ROWS_OF_RUNS
     if _are_slow_channels(groups):
@@ -229,7 +235,7 @@ def _line_rows(groups: Groups, spec: Normalization, rows: int, device: DevicePro
         return _LINE_ROWS_OF_DOUBLES if groups.packed("input") else _LINE_ROWS_OF_SHIFTED_DOUBLES
     if groups.source.dtype.itemsize == 2 or is_gelu(spec):
         return _LINE_ROWS_OF_GELU
-    if groups.is_double:
+    if groups.have_wide_chunks:
         return _OTHER_LINE_ROWS
     are_short = rows <= _MOST_ROWS_OF_SHORT and groups.count * rows > _FEW_SHORT_ROWS * device.multiprocessors
     are_few = groups.packed("input") and not (are_short or are_very_many(groups, rows, device))

@@ -73,7 +73,8 @@ _ROWS_OF_THEIR_OWN = 2
 def plan_short_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """A group or several for each warp; None where groups are longer."""
     chunks, rows, few = chunks_of(groups), rows_of(groups), _rows_of_multiprocessor(groups, device) <= _FEW_ROWS
-    if rows > (_SHORT_ROWS_OF_HALVES if few or groups.source.dtype.itemsize == 2 else _SHORT_ROWS):
+    are_shorter = few or groups.source.dtype.itemsize == 2 or groups.are_scaled_bytes
+    if rows > (_SHORT_ROWS_OF_HALVES if are_shorter else _SHORT_ROWS):
         return None
     if groups.operands.are_of_channels and rows > _most_rows_of_channels(groups):
         return None
@@ -122,7 +123,7 @@ def _are_few_long(groups: Groups, rows: int, device: DeviceProperties) -> bool:
 
 def _take_few_registers(groups: Groups) -> bool:
     """Whether these are floats or halves in whole aligned chunks that are normalized, and not floats of many rows."""
-    are_packed = groups.has("output") and not groups.is_double and groups.are_packed
+    are_packed = groups.has("output") and not groups.have_wide_chunks and groups.are_packed
     return are_packed and (groups.source.dtype.itemsize == 2 or rows_of(groups) <= _MOST_ROWS_OF_FLOATS)
 
 
@@ -134,7 +135,8 @@ def _rows_of_multiprocessor(groups: Groups, device: DeviceProperties) -> float:
 def _most_rows_of_warp(groups: Groups, repeat: bool, device: DeviceProperties) -> int:
     """That it holds, unless a group has more; `repeat`: scale and bias are the same for all rows."""
     rows = _rows_of_many(groups, device)
-    take_registers = groups.operands.of_chunk > 1 and groups.source.dtype.itemsize < 8 and not repeat
+    are_some = groups.operands.of_chunk > 1 and groups.source.dtype.itemsize < 8 and not repeat
+    take_registers = are_some or groups.are_scaled_bytes
     return min(rows, _ROWS_OF_THEIR_OWN) if take_registers else rows
 
 

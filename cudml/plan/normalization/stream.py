@@ -121,8 +121,9 @@ _STORED_ROWS = 4
 #: (64, 3, 224, 224) float16 over 1, 2, 3 take an H100 22.2 us so and 29.2 as a stream, (8, 192, 35, 35) 8.9 and 18.4,
 #: (256, 16, 32, 32) over 0, 2, 3 11.7 and 16.1; but (64, 64, 56, 56) 28.5 and 24.5, (6, 4, 544, 736) over 1, 2, 3 22.5
 #: and 20.3. Floats (4, 3, 224, 224) take 5.8 and 7.0, (8, 192, 35, 35) 12.5 and 11.4, doubles 9.1 and 10.2, 17.1
-#: and 17.2.
-_PART_OF_CACHE = {2: 0.4, 4: 0.1, 8: 0.2}
+#: and 17.2. Bytes take two to seven times as long in tiles: (32, 1815725) uint8 into float16 an H200 486 us, and 75 as
+#: a stream.
+_PART_OF_CACHE = {1: 0, 2: 0.4, 4: 0.1, 8: 0.2}
 
 #: What adders leave of a stage, beside sums; and what a block knows of batches: kernels/normalization_teams.cuh, KNOWN.
 _SHIFT_BYTES, _BATCHES_BYTES = 16, 8 * 16

@@ -108,7 +108,7 @@ def plan_turned_strips(groups: Groups, spec: Normalization, device: DeviceProper
 
 def plan_strips(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch for groups that lie side by side; None where the GPU cannot hold a strip, or two steps are faster."""
-    access = Access.of(groups)
+    access = Access.of(groups) if groups.are_floats else None
     strips = strips_of(groups, access, device) if access else None
     if access is None or strips is None or strips.pieces * LANES < strips.columns:
         return None

@@ -16,6 +16,7 @@ from cudml.plan.dtypes import c_name
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, broadcast, index_type, outer_to_inner
 from cudml.plan.normalization.groups import MOMENTS, Groups
 from cudml.plan.normalization.joint_axes import ARRAYS, JointAxes
+from cudml.plan.normalization.operands import Operand
 from cudml.plan.normalization.steps import operand_arguments, parameters
 from cudml.plan.plan import Argument, Launch, Plan, Pointer, Struct, Workspace, constants_of
 from cudml.plan.spec import Normalization
@@ -158,7 +159,8 @@ def plan_turned(
     turned = Turned.of(groups, moments)
     if turned is None or turned.blocks < (0 if groups.are_columns else _LEAST_TILES * device.multiprocessors):
         return None
-    statistics = plan_groups(Groups.of(spec.axes, {"input": groups.source, "mean": moments}))
+    arrays: dict[str, Operand] = {"input": groups.source, "mean": moments}
+    statistics = plan_groups(Groups.of(spec.axes, arrays, result=groups.result))
     place = Workspace(-(-statistics.workspace_bytes // VECTOR_BYTES) * VECTOR_BYTES)
     # No array has that name, so the address is null: what finds moments stores nothing else.
     moved: dict[Argument, Argument] = {Pointer("mean"): place, Pointer("output"): Pointer("nowhere")}

@@ -52,6 +52,14 @@ inline float flushed_power_of_two(float x) {
     return y < std::numeric_limits<float>::min() ? 0 : y;
 }
 
+template <typename Byte>
+int dot_of_each_byte(unsigned a, unsigned b, int more) {
+    for (int i = 0; i < 4; i++) more += static_cast<Byte>(a >> (8 * i)) * static_cast<Byte>(b >> (8 * i));
+    return more;
+}
+inline int dot_of_bytes(int a, int b, int more) { return dot_of_each_byte<signed char>(a, b, more); }
+inline int dot_of_bytes(unsigned a, unsigned b, int more) { return dot_of_each_byte<unsigned char>(a, b, more); }
+
 // Applies a function to both halves of words.
 template <typename Function>
 unsigned halves(Function function, unsigned a, unsigned b, unsigned c = 0) {
