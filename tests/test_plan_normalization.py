@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plans import F32, H100, kernels, layout
+from plans import F32, H100, constants, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.device import H200
@@ -108,6 +108,40 @@ def test_tiles_of_short_axes_are_smaller(dtype, down, across, expected):
     turned = Turned.of(groups, moments_of(groups, Normalization((0,))))
     assert turned is not None
     assert turned.tile == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype", "computed_in"),
+    [
+        ("bool", "float32", "float"),
+        ("uint8", "float16", "float"),
+        ("int16", "float32", "float"),
+        ("uint16", "float64", "double"),
+        ("int32", "float32", "double"),
+        ("float16", "float64", "float"),
+        ("float64", "float32", "double"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(100, 64), (100, 20_000), (3, 300_000), (30_000, 64)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_small_integers_are_computed_in_float32(shape, transposed, dtype, out_dtype, computed_in):
+    source = layout(shape, dtype, strides=(1, shape[0]) if transposed else None)
+    plan = make_plan(Normalization((1,)), {"input": source, "output": layout(shape, out_dtype)})
+    of_parts = {constants(part).get("COMPUTE", computed_in) for part in plan.parts}
+    assert of_parts == {computed_in}
+
+
+def test_moments_of_small_integers_are_computed_in_double():
+    moments = {"mean": layout((100, 1), "float64"), "variance": layout((100, 1), "float64")}
+    assert constants(make_plan(Moments((1,)), {"input": layout((100, 64), "uint8"), **moments}))["COMPUTE"] == "double"
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((32, 1_815_725), (1,)), ((100, 3, 224, 224), (0, 2, 3)), ((4, 2**16), (1,))]
+)
+def test_large_groups_of_bytes_are_read_once(shape, axes):
+    arrays = {"input": layout(shape, "uint8"), "output": layout(shape)}
+    assert len(kernels(make_plan(Normalization(axes), arrays))) == 1
 
 
 @pytest.mark.parametrize(

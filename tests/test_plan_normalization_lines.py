@@ -147,6 +147,9 @@ def test_a_chunk_has_the_numbers_of_all_its_runs(dtype, run):
         ("float16", (16_380, 4097), 5, 4),
         ("float16", (8191, 8193), 9, 4),
         ("float16", (4095, 16_385), 9, 8),
+        ("uint8", (18_016, 3705), 4, 2),  # a scale of each takes registers
+        ("uint8", (18_016, 16_385), 9, 4),
+        ("uint8", (2000, 1145), 3, 1),
         ("int16", (8191, 8193), 9, 4),
         ("int16", (13_107, 5120), 5, 4),
         ("int32", (4681, 7168), 14, 4),
