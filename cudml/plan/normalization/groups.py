@@ -264,7 +264,7 @@ class Groups:
         return self.source.dtype.itemsize > 2 or self.result.itemsize > 4
 
     @property
-    def are_as_floats(self) -> bool:
+    def are_like_floats(self) -> bool:
         """Whether elements are floats, or integers that are normalized in float32."""
         return self.are_floats or not self.is_double
 

@@ -169,7 +169,7 @@ def plan_ring(
     `drawn` by teams of blocks, or dealt out; there is room for the sums of a multiple of `folded` pieces."""
     pieces = math.ceil(cut.units / ring.piece)
     blocks = _blocks(cut, pieces, device)
-    able = device.hardware_gates and device.cooperative_launch and groups.are_as_floats
+    able = device.hardware_gates and device.cooperative_launch and groups.are_like_floats
     if not able or ring.piece * math.ceil(pieces / blocks) > ring.stages:
         return None
     slots = ring.turns if drawn else _slots(cut, pieces, blocks, ring, device)

@@ -180,9 +180,9 @@ def _step(groups: Groups, name: str, span: int) -> int:
 
 
 def _are_able(groups: Groups, device: DeviceProperties) -> bool:
-    """Whether these are as floats in groups that are runs, each of which begins where the one before ends."""
+    """Whether these are like floats, in groups that are runs, each of which begins where the one before ends."""
     return (
-        groups.are_as_floats
+        groups.are_like_floats
         and device.hardware_gates
         and all(layout.element_aligned and layout.dtype.itemsize > 1 for layout in groups.stored)
         and all(_are_end_to_end(groups, name) for name in ("input", "output") if groups.has(name))
