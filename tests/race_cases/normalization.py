@@ -726,9 +726,11 @@ JOINED_COLUMNS = [
 
 # Whose elements are copied into the order that they are added up in.
 COPIED = [
-    normalization("elements copied in order", (2, 70, 33), np.float32, (1, 2), "rolled axes", "rolled axes"),
-    normalization("elements copied into whole vectors", (2, 70, 36), np.float32, (1, 2), "rolled axes", "rolled axes"),
-    normalization("halves copied in whole tiles", (2, 64, 64), np.float16, (1, 2), "rolled axes"),
+    normalization("elements copied in order", (2, 60, 61), np.float32, (1, 2), "rolled axes", "rolled axes", PARTS_GPU),
+    normalization(
+        "elements copied into whole vectors", (2, 60, 60), np.float32, (1, 2), "rolled axes", "rolled axes", PARTS_GPU
+    ),
+    normalization("halves copied in whole tiles", (2, 64, 64), np.float16, (1, 2), "rolled axes", device=PARTS_GPU),
     normalization("copied and copied back", (2, 7, 2400), np.float32, (1, 2), "rolled axes", "rolled axes", ONE_BLOCK),
     normalization(
         "copied and copied back wider",
