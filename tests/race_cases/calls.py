@@ -17,6 +17,7 @@ from layouts import place
 from cudml.backend import register
 from cudml.cuda.sources import kernels_folder
 from cudml.plan.device import DeviceProperties
+from cudml.plan.plan import Plan
 
 #: The library's kernels, and those that show what the executor can do.
 LIBRARY = kernels_folder()
@@ -26,6 +27,17 @@ EXECUTOR = Path(__file__).parents[1] / "cuda_on_cpu" / "kernels"
 AsArray: TypeAlias = Callable[[Any], Any]
 
 Arrays: TypeAlias = tuple[np.ndarray, ...]
+
+
+class PlansOnly(EmulatedBackend):
+    """Notes what would be launched, and launches nothing."""
+
+    def __init__(self, device: DeviceProperties) -> None:
+        super().__init__(device=device)
+        self.plans: list[Plan] = []
+
+    def _launch(self, plan: Plan, arrays: Mapping[str, Any], schedule: Schedule) -> None:
+        self.plans += plan.parts
 
 
 class RaceArray(DeviceArray):
@@ -57,6 +69,12 @@ class Call:
             backend.leave_epochs(self.last_epochs)
             assert_right(self.results_of(backend), self.expected(), self.tolerance)
         assert_right(self.results_of(backend), self.expected(), self.tolerance)
+
+    def plans(self) -> list[Plan]:
+        """Of all launches, in order."""
+        backend = PlansOnly(self.device)
+        self.results_of(backend)
+        return backend.plans
 
     def results_of(self, backend: EmulatedBackend) -> Arrays:
         register(RaceArray, backend)
