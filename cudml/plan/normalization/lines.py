@@ -249,7 +249,7 @@ def _are_slow_channels(groups: Groups) -> bool:
 
 
 def _is_of_halves(groups: Groups) -> bool:
-    """Whether a group is a run of halves, which are not computed in double."""
+    """Whether a group is a run of halves, or of integers of as many bits, that are not computed in double."""
     of_halves = groups.source.dtype.itemsize == 2 and not groups.is_double
     return of_halves and len(groups.reduced.sizes) == 1 and groups.step_of_runs("input") > 0
 
