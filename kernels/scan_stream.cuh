@@ -7,7 +7,8 @@
 #include "scan_fold.cuh"
 #include "scan_segments.cuh"
 
-using Staged = Select<sizeof(Input) <= sizeof(Value), Input, Value>::type;  // what a stage holds
+// What a stage holds: ordinary loads convert on the way to what is smaller.
+using Staged = Select<LOAD != BY_ELEMENTS || sizeof(Input) <= sizeof(Value), Input, Value>::type;
 using Gate = GateOf<HARDWARE_GATES>::type;
 
 constexpr bool BULK = LOAD == IN_BULK;

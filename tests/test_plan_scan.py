@@ -157,6 +157,21 @@ def test_integers_stored_in_fewer_bytes_make_longer_chunks():
         assert plan.launches[0].arguments[-1].values[2] == -(-50_000 // (64 * 32 * chunk))
 
 
+@pytest.mark.parametrize(
+    ("stored", "value", "vector"),
+    [("float64", "float32", "2"), ("float32", "float16", "4"), ("int64", "int32", "2")],
+)
+def test_values_narrower_than_elements_make_shorter_chunks(stored, value, vector):
+    """16 bytes of elements, so that whole chunks are moved at once."""
+    line, columns = layout((64, 8192), stored), layout((8192, 64), stored)
+    arrays = {"input": line, "output": layout(line.shape, value)}
+    assert cut(Scan("sum", np.dtype(value), 1), *arrays.values()).chunk == int(vector)
+    found = constants(make_plan(Scan("sum", np.dtype(value), 1), arrays))
+    assert (found["INPUT_PACKED"], found["OUTPUT_PACKED"]) == ("1", "1")
+    plan = make_plan(Scan("sum", np.dtype(value), 0), {"input": columns, "output": layout(columns.shape, value)})
+    assert constants(plan)["LOAD"] != "0"
+
+
 def test_blocks_of_a_stream_fill_the_gpu_and_no_more():
     assert scan((2**28,)).launches[0].grid == H200.multiprocessors
     assert scan((3, 45 * 8192)).launches[0].grid == H200.multiprocessors
@@ -184,7 +199,9 @@ def test_stages_fit_in_shared_memory(dtype, kilobytes):
         ((8, 9), 1, "float32", "1"),
         ((7, 5), 1, "float32", "0"),
         ((9, 0), 2, "float32", "1"),
-        ((9, 0), 1, "float64", "0"),
+        ((9, 0), 1, "float64", "2"),
+        ((8, 9), 1, "float64", "1"),
+        ((7, 5), 1, "float64", "0"),
     ],
 )
 def test_copies_where_the_gpu_has_them_and_stages_hold_what_is_stored(capability, strides, stored, load):

@@ -310,6 +310,25 @@ def test_columns_of_wider_outputs(xp, stored, dtype, shape, reverse):
     check(xp, "sum", values, dtype, axis=0, reverse=reverse)
 
 
+@directions
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        *[((66_001,), 0), ((2, 40_008), 1), ((3, 2051), 1), ((70, 33), 1), ((9, 5), 0), ((1300, 72), 0), ((1301, 67), 0)],
+        *[((900, 16), 0), ((40, 3, 130), 0), ((5, 300, 64), 1), ((2, 700, 3), 1), ((3, 64, 40), 1), ((3, 128, 64), 1)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("stored", "dtype"),
+    [(np.float64, np.float32), (np.float32, np.float16), (np.float64, np.float16), (np.int64, np.int32)],
+)
+def test_values_narrower_than_inputs(xp, stored, dtype, shape, axis, exclusive, reverse):
+    values = values_for("sum", np.random.default_rng(47), shape, np.dtype(stored))
+    check(xp, "sum", values, dtype, axis=axis, exclusive=exclusive, reverse=reverse)
+
+
 @pytest.mark.parametrize("columns", [31, 32, 33, 63, 64, 65, 97, 127, 128, 129])
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
 def test_contiguous_columns_as_narrow_as_a_warp_and_not(xp, columns, dtype):

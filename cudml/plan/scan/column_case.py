@@ -95,7 +95,7 @@ class ColumnCase(NamedTuple):
     def is_shifted(self) -> bool:
         """Whether the rows of a strip begin or end at any element, and are copied by what lies aligned of them."""
         size, work = self.source.dtype.itemsize, self.work
-        copied = size <= min(8, self.value.itemsize) and self.device.hardware_gates
+        copied = size <= 8 and self.device.hardware_gates
         if not copied or work.turned or self.fits_densely or self.inner < LANES:
             return False
         aligned = self.moves(self.source, VECTOR_BYTES) and self.inner * size % VECTOR_BYTES == 0

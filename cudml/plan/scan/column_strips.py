@@ -101,9 +101,9 @@ def _blocks_of_strip(case: ColumnCase, columns: int) -> float:
 
 
 def _copy_bytes(case: ColumnCase) -> int:
-    """The widest asynchronous copies that can load any strip; 0: none, or stages of values are smaller."""
+    """The widest asynchronous copies that can load any strip; 0: none."""
     size = case.source.dtype.itemsize
-    if not case.device.hardware_gates or size > case.value.itemsize:
+    if not case.device.hardware_gates:
         return 0
     by_element = size if size in (4, 8, VECTOR_BYTES) and case.source.element_aligned else 0
     if case.work.input_turned:

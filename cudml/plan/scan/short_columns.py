@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from cudml.plan.device import LANES
 from cudml.plan.layout import VECTOR_BYTES, power_of_two_within, powers_of_two
 from cudml.plan.plan import Launch, Plan, Pointer, constants_of
 from cudml.plan.scan.column_case import VALUE_BYTES, ColumnCase
@@ -44,7 +45,9 @@ _LARGE_BLOCK, _LEAST_STEPS_OF_LARGE, _LEAST_BYTES_OF_LARGE = 512, 4, 1 << 24
 
 
 def is_short(case: ColumnCase) -> bool:
-    return case.work.length <= max(_SHORT_STEPS, _SHORT_SPANS * case.span() * case.work.chunk)
+    """Whether a few threads hold a column, which is a row of the tree at the most."""
+    chunks = min(LANES, _SHORT_SPANS * case.span())
+    return case.work.length <= max(_SHORT_STEPS, chunks * case.work.chunk)
 
 
 def plan_short_columns(case: ColumnCase, constants: Constants) -> Plan:

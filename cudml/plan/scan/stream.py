@@ -104,8 +104,8 @@ class _Case(NamedTuple):
         device: DeviceProperties,
     ) -> _Case:
         source, output = arrays["input"], arrays["output"]
-        staged = min(source.dtype.itemsize, spec.dtype.itemsize)
-        load = _load(source, constants, work, device) if staged == source.dtype.itemsize else BY_ELEMENTS
+        size, load = source.dtype.itemsize, _load(source, constants, work, device)
+        staged = size if load != BY_ELEMENTS else min(size, spec.dtype.itemsize)
         case = cls(spec, source, output, constants, work, device, staged, load, widened=False)
         return case._replace(widened=_is_widened(case))
 

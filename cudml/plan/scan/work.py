@@ -135,7 +135,7 @@ def cut(
 
 def _chunk(stored: np.dtype, value: np.dtype) -> int:
     """kernels/scan.cuh: CHUNK."""
-    values = max(1, VECTOR_BYTES // value.itemsize)
+    values = VECTOR_BYTES // max(value.itemsize, stored.itemsize)
     if value.kind not in "biu":
         return values
     return max(values, min(BYTES_OF_CHUNK, VECTOR_BYTES // stored.itemsize))
