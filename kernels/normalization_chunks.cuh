@@ -18,9 +18,14 @@
 using Chunk = Pack<Input, CHUNK>;
 using Result = Pack<Output, CHUNK>;
 
+// Whether the results of a chunk take several pieces of 16 bytes, as they are wider than its elements. Then lanes that
+// stored what they computed would leave gaps between them: (8192, 4096) halves into floats take an H200 68 us so, and
+// 52 by neighbouring pieces from shared memory, floats into doubles 149 and 99, bytes into floats 89 and 46.
+constexpr bool WIDENED = sizeof(Result) > 16 && sizeof(Output) >= 4, STORED_WIDENED = OUTPUT_PACKED && WIDENED;
+
 // Where groups begin at words, each lane stores its chunk: (261632, 513) floats take 0.377 ms so, and 0.443 by whole
 // pieces from shared memory, halves that begin at words 0.533 and 0.561.
-constexpr bool STORED_IN_WORDS = OUTPUT_STEP >= 4 && sizeof(Result) % 8 == 0;
+constexpr bool STORED_IN_WORDS = !WIDENED && OUTPUT_STEP >= 4 && sizeof(Result) % 8 == 0;
 
 // Whether rows go through shared memory, STORED_ROWS at a time, to be stored in whole pieces of 16 bytes.
 constexpr bool STORED_IN_RUNS = !OUTPUT_PACKED && !STORED_IN_WORDS && (OUTPUT_STEP > 0 || OUTPUT_IN_RUNS);
@@ -88,6 +93,10 @@ __device__ void load_chunk(const char* from, const Geometry& g, Index number, En
     } else if constexpr (PACKED && ENDS != CUT && IsSame<End, Clamped>::value) {
         const Index existing = element_exists(number, end) ? number : 0;
         chunk = load_items<HOW, Pack<T, COUNT>>(from + packed_offset<ARRAY, T>(g, existing));
+    } else if constexpr (PACKED && ENDS != CUT && sizeof(T) == 1) {
+        if (element_exists(number, end)) {
+            chunk = load_items<HOW, Pack<T, COUNT>>(from + packed_offset<ARRAY, T>(g, number));
+        }
     } else if constexpr (PACKED && sizeof(chunk) % 4 == 0 && sizeof(T) > 1) {
         const char* place = from + packed_offset<ARRAY, T>(g, number);
         const int nbytes = existing_bytes<T, COUNT>(number, end);
@@ -145,14 +154,17 @@ __device__ void load_operands(const Arrays& group, const Geometry& g, Index numb
     }
 }
 
-template <typename End>
-__device__ void store_chunk(const Arrays& group, const Geometry& g, Index number, End end, const Result& result) {
-    if (OUTPUT_PACKED && chunk_is_whole<CHUNK>(number, end)) {
-        *reinterpret_cast<Result*>(group.output + packed_offset<OF_OUTPUT, Output>(g, number)) = result;
+// A chunk, or a part of one.
+template <typename End, int COUNT>
+__device__ void store_chunk(const Arrays& group, const Geometry& g, Index number, End end,
+                            const Pack<Output, COUNT>& result) {
+    if (OUTPUT_PACKED && chunk_is_whole<COUNT>(number, end)) {
+        auto* to = reinterpret_cast<Pack<Output, COUNT>*>(group.output + packed_offset<OF_OUTPUT, Output>(g, number));
+        *to = result;
         return;
     }
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) {
+    for (int j = 0; j < COUNT; j++) {
         if (OUTPUT_PACKED && ENDS != CUT) continue;
         if (element_exists(number + j, end)) store_output(group, g, number + j, result.element[j]);
     }
@@ -215,6 +227,22 @@ template <typename End> __device__ void store_words(char* group, Index number, E
     store_part<STEP>(group + number * SIZE, existing_bytes<Output, CHUNK>(number, end), result.element);
 }
 
+constexpr int OF_PIECE = 16 / sizeof(Output);
+using ResultPiece = Pack<Output, OF_PIECE>;
+
+// The results of a row in pieces of 16 bytes, by all lanes of a warp: `store(i, piece)` stores the one that begins with
+// the row's element i.
+template <typename Store> __device__ void store_pieces(RowBuffer& buffer, const Result& result, Store store) {
+    __syncwarp();
+    reinterpret_cast<Result*>(buffer.output)[lane_index()] = result;
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < CHUNK / OF_PIECE; k++) {
+        const int i = (k * LANES + lane_index()) * OF_PIECE;
+        store(i, *reinterpret_cast<const ResultPiece*>(buffer.output + i));
+    }
+}
+
 // From a chunk of neighbours to every 32nd element, by all lanes of a warp.
 __device__ void spread_chunk(RowBuffer& buffer, Result& result) {
     __syncwarp();
@@ -268,7 +296,11 @@ __device__ void store_runs(RowBuffer& buffer, const Arrays& group, const Geometr
 template <typename End>
 __device__ void store_row(RowBuffer& buffer, const Arrays& group, const Geometry& g, Index first, End end,
                           Result& result, int r = 0) {
-    if constexpr (OUTPUT_PACKED) {
+    if constexpr (STORED_WIDENED) {
+        store_pieces(buffer, result, [&](int i, const ResultPiece& piece) {
+            store_chunk(group, g, first + i, end, piece);
+        });
+    } else if constexpr (OUTPUT_PACKED) {
         store_chunk(group, g, first + lane_index() * CHUNK, end, result);
     } else if constexpr (STORED_IN_WORDS) {
         store_words(group.output, first + lane_index() * CHUNK, end, result);

@@ -1,7 +1,7 @@
 // How a warp loads rows of groups: 32 chunks, each lane one.
 //
 // Constants that the plan sets, beside those of normalization_chunks.cuh:
-//     INPUT_STEP      as OUTPUT_STEP
+//     INPUT_STEP      as OUTPUT_STEP; 1: bytes that begin anywhere
 //     IN_RUNS         1: a group's input has runs that are dense, and of a chunk at least
 //     LINE_LANES      lanes that share a group of less than a row, a power of two; 32 otherwise
 #pragma once
@@ -14,7 +14,22 @@
 // and 33.
 constexpr bool BY_CHUNKS = IN_RUNS && !INPUT_PACKED && !HAS_OUTPUT && LINE_LANES == LANES && INPUT_GRAIN == 1;
 constexpr bool GATHERED = !INPUT_PACKED && INPUT_STEP == 0 && INPUT_GRAIN == 1 && !BY_CHUNKS;
-constexpr bool SPREAD = GATHERED || !OUTPUT_PACKED;  // rows go through shared memory
+constexpr bool SPREAD = GATHERED || STORED_WIDENED || !OUTPUT_PACKED;  // rows go through shared memory
+
+// Bytes of a run that begins anywhere. Words around a chunk are loaded where all of them lie inside the group; the
+// group's first and last chunks byte by byte.
+template <typename End>
+__device__ void load_bytes(const char* group, const Geometry& g, Index number, End end, Chunk& chunk) {
+    if (!chunk_exists(number, end)) return;
+    if (number > 0 && number + CHUNK + 4 <= g.length) {
+        chunk = load_shifted<Chunk>(group + number);
+    } else {
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            if (number + j < g.length) chunk.element[j] = reinterpret_cast<const Input*>(group)[number + j];
+        }
+    }
+}
 
 // A chunk of a group that is packed or one run; what does not exist may be anything.
 template <typename End>
@@ -22,11 +37,13 @@ __device__ void load_dense(const char* group, const Geometry& g, Index number, E
     constexpr int SIZE = sizeof(Input), STEP = INPUT_STEP < SIZE ? SIZE : INPUT_STEP;  // SIZE where nobody calls it
     if constexpr (INPUT_PACKED) {
         load_chunk<OF_INPUT, true, true>(group, g, number, end, chunk);
-    } else if constexpr (IsSame<End, Beyond>::value && SIZE > 1) {
+    } else if constexpr (SIZE == 1) {
+        load_bytes(group, g, number, end, chunk);
+    } else if constexpr (IsSame<End, Beyond>::value) {
         chunk = load_amid<Chunk, STEP>(group + number * SIZE, number == 0);
     } else {
         const int nbytes = existing_bytes<Input, CHUNK>(number, end);
-        if constexpr (SIZE > 1) chunk = load_run<Chunk, STEP, GRAIN * SIZE>(group + number * SIZE, nbytes);
+        chunk = load_run<Chunk, STEP, GRAIN * SIZE>(group + number * SIZE, nbytes);
     }
 }
 

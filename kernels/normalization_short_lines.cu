@@ -93,7 +93,12 @@ __device__ void gather_short(RowBuffer& buffer, Chunk& chunk) {
 
 __device__ void store_short(RowBuffer& buffer, const RowGroups& groups, const Geometry& g, Result& result) {
     const int number = group_of_row();
-    if constexpr (OUTPUT_PACKED) {
+    if constexpr (STORED_WIDENED && sizeof(Result) > 32) {  // two pieces leave as fast by themselves
+        store_pieces(buffer, result, [&](int i, const ResultPiece& piece) {
+            const int number = i / (LINE_LANES * CHUNK), place = i % (LINE_LANES * CHUNK);
+            store_chunk(groups.group(number), g, groups.begin + place, groups.end(number), piece);
+        });
+    } else if constexpr (OUTPUT_PACKED) {
         store_chunk(groups.group(number), g, groups.begin + place_in_group(), groups.end(number), result);
     } else if constexpr (STORED_IN_WORDS) {
         store_words(groups.group(number).output, groups.begin + place_in_group(), groups.end(number), result);

@@ -16,7 +16,8 @@
 //     PUBLISHERS  1: a warp publishes the sums of pieces; 0: the folder does, if a block has no two pieces of a group
 //     FOLDED      pieces whose sums a folder loads at a time, a power of two from 16 on
 //     FOLDS       1: these are all
-// Unless OUTPUT_PACKED, dynamic shared memory ends with a RowBuffer for each normalizer.
+// Unless OUTPUT_PACKED, and where results are wider than elements, dynamic shared memory ends with a RowBuffer for each
+// normalizer.
 #include "normalization_stream_loaders.cuh"
 #include "normalization_stream_normalizers.cuh"
 #include "normalization_stream_sums.cuh"

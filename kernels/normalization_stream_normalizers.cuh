@@ -89,7 +89,7 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
     for (int r = 0; r < AT_ONCE; r++) {
         const Index row = unit.begin + first + r * ROW;
         Result result = normalized(rows.chunk[r], normal, operands.row[r], work.p);
-        if constexpr (WHOLE && OUTPUT_PACKED) {
+        if constexpr (WHOLE && OUTPUT_PACKED && !STORED_WIDENED) {
             char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, row + lane_index() * CHUNK);
             if (OPERANDS_AGAIN) store_streaming(reinterpret_cast<Result*>(to), result);
             else *reinterpret_cast<Result*>(to) = result;

@@ -32,8 +32,8 @@ using Operation = OPERATION;
 using Accumulator = ComputedIn<Value>::type;
 
 // Chunks have 16 bytes of values or, where these are wider, of elements as they are stored, as the order of additions
-// asks for. Integers give the same sums in every order; where they are stored in fewer bytes, longer chunks save most of
-// the work between the lanes.
+// asks for. Integers give the same sums in every order; where they are stored in fewer bytes, longer chunks save most
+// of the work between the lanes.
 constexpr int WIDEST = sizeof(Value) < sizeof(Input) ? sizeof(Input) : sizeof(Value), VALUES = 16 / WIDEST;
 constexpr int STORED = sizeof(Input) < 2 ? BYTES_OF_CHUNK : 16 / sizeof(Input);  // of 16 bytes, but no more than 8
 constexpr int CHUNK = IsInteger<Value>::value && STORED > VALUES ? STORED : VALUES;

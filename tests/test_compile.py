@@ -179,6 +179,12 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         images = ArrayLayout((2, count, 4, 10), (count * 40 * size, 40 * size, 10 * size, size), dtype, 16)
         arrays = {"input": images, "output": images, "scale": scale, "bias": scale}
         yield make_plan(Normalization((1, 3)), arrays, device)
+    wider = [(np.dtype(np.uint8), F32), (np.dtype(np.int8), np.dtype(np.float64)), (np.dtype(np.float16), F32)]
+    rows = (((1 << 20, 48), (1,)), ((1 << 16, 704), (1,)), ((1 << 13, 4000), (1,)), ((300, 28_672), (1,)))
+    images = (((64, 3, 96, 128), (0, 2, 3)), ((8, 3, 500, 300), (1, 2, 3)))
+    for (dtype, wide), (shape, axes) in itertools.product(wider, rows + images):
+        arrays = {"input": dense(shape, dtype), "output": dense(shape, wide), "scale": FLOATS[3]}
+        yield make_plan(Normalization(axes), arrays, device)
     for dtype, (steps, columns) in itertools.product(FLOATS, ((5, 2), (33, 3), (20, 33), (200, 3))):
         panels = dense((1 << 16, steps, columns), dtype)
         scale, moment = dense((steps, 1), dtype), dense((1 << 16, 1, columns), dtype)

@@ -67,15 +67,25 @@ def test_long_groups_of_bytes(xp, n):
         (np.int16, np.float64),
         (np.uint16, np.float32),
         (np.int8, np.float16),
+        (np.uint8, np.float32),
+        (np.int8, np.float64),
         (np.float16, np.float32),
+        (np.float32, np.float64),
         (np.float16, np.float64),
         (np.float32, np.float16),
         (np.float64, np.float16),
     ],
 )
 @pytest.mark.parametrize("pattern", ["contiguous", "offset by an element"])
-@pytest.mark.parametrize("shape", [(7, 301), (3, 8001), (3, 30_001), (3, 40_001), (3, 40_002)], ids=str)
-def test_rows_that_begin_anywhere_with_other_outputs(xp, shape, dtype, out_dtype, pattern):
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *[(300, 45), (300, 48), (7, 301), (40, 704), (5, 4000), (3, 8001)],
+        *[(3, 30_001), (3, 40_001), (3, 40_002), (3, 46_080)],
+    ],
+    ids=str,
+)
+def test_rows_with_other_outputs(xp, shape, dtype, out_dtype, pattern):
     x = random(np.random.default_rng(83), shape, np.dtype(dtype))
     expected, bound = normalization_reference(x, (1,), out_dtype=out_dtype)
     for multiprocessors in (1, 3):
@@ -83,6 +93,27 @@ def test_rows_that_begin_anywhere_with_other_outputs(xp, shape, dtype, out_dtype
         with xp.planned_for(multiprocessors=multiprocessors):
             mean_variance_normalization(place(xp, x, pattern), axes=(1,), out=out.array)
         assert_close(out.read(), expected, rounded(expected, bound, np.dtype(out_dtype)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype"),
+    [(np.uint8, np.float32), (np.int8, np.float64), (np.float16, np.float32), (np.float32, np.float64)],
+)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((3, 5, 16, 40), (0, 2, 3)), ((3, 5, 30, 30), (0, 2, 3)), ((2, 3, 96, 128), (0, 2, 3)), ((2, 5, 96, 120), (2, 3))],
+    ids=str,
+)
+def test_runs_with_wider_outputs(xp, shape, axes, dtype, out_dtype):
+    """However many of a row's pieces lie side by side, the bits are those of elements that lie apart."""
+    x = random(np.random.default_rng(89), shape, np.dtype(dtype))
+    scale = random(np.random.default_rng(90), (shape[1], 1, 1), np.float32)
+    with xp.planned_for(multiprocessors=3):
+        check(xp, x, axes, scale, out_dtype=np.dtype(out_dtype))
+        dense, apart = (Poisoned(xp, shape, np.dtype(out_dtype), pattern) for pattern in ("contiguous", "every second"))
+        for out in (dense, apart):
+            mean_variance_normalization(xp.asarray(x), xp.asarray(scale), axes=axes, out=out.array)
+    assert_same_bits(dense.read(), apart.read())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64], ids=lambda dtype: dtype.__name__)

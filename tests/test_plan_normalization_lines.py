@@ -43,6 +43,29 @@ def test_runs_of_another_size_in_the_output_are_not_moved_in_pieces():
 
 
 @pytest.mark.parametrize(
+    ("shape", "wide", "expected"),
+    [
+        ((3000, 20_480), "float16", ("normalize_lines", "4")),
+        ((3000, 24_576), "float16", ("normalize_stream", None)),
+        ((3000, 28_672), "float32", ("normalize_lines", "4")),
+        ((3000, 29_184), "float32", ("normalize_stream", None)),
+        ((3000, 32_768), "float64", ("normalize_lines", "8")),  # doubles are not streamed
+        ((3000, 65_552), "float64", ("sum_tiled_lines", "4")),
+    ],
+)
+def test_a_block_holds_as_many_bytes_as_its_registers_do(shape, wide, expected):
+    plan = make_plan(Normalization((1,)), {"input": layout(shape, "uint8"), "output": layout(shape, wide)})
+    assert (plan.launches[0].kernel, constants(plan).get("ROWS")) == expected
+
+
+@pytest.mark.parametrize(("length", "step"), [(33, "1"), (48, "0"), (255, "1"), (257, "0")])
+def test_short_groups_of_odd_bytes_are_loaded_in_words(length, step):
+    """But not groups of a row and more."""
+    arrays = {"input": layout((10_000, length), "int8"), "output": layout((10_000, length), "float32")}
+    assert constants(make_plan(Normalization((1,)), arrays))["INPUT_STEP"] == step
+
+
+@pytest.mark.parametrize(
     ("groups", "length", "warps", "rounds", "tiles"),
     [
         (100, 17_262, 4, 1, 5),  # 84 % of five, where two larger ones would be half empty

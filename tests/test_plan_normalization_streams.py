@@ -358,3 +358,13 @@ def test_rows_that_are_stored_together_are_no_more_than_a_normalizer_has(shape, 
     unit, normalizers, stored = (int(constants(plan)[name]) for name in ("UNIT_ROWS", "NORMALIZERS", "STORED_ROWS"))
     assert stored > 1
     assert unit // normalizers % stored == 0
+
+
+@pytest.mark.parametrize(("dtype", "wide"), [("uint8", "float32"), ("float16", "float32"), ("float32", "float64")])
+def test_wider_results_have_room_to_leave_side_by_side(dtype, wide):
+    shape = (64, 2**20)
+    plan = make_plan(Normalization((1,)), {"input": layout(shape, dtype), "output": layout(shape, wide)})
+    found = constants(plan)
+    units = int(found["STAGES"]) * int(found["UNIT_ROWS"]) * 32 * 16
+    rows = int(found["NORMALIZERS"]) * 32 * 16 // np.dtype(dtype).itemsize * np.dtype(wide).itemsize
+    assert plan.launches[0].shared_bytes == units + rows

@@ -232,6 +232,13 @@ def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
 
 
 SMALL_GROUPS = [
+    of_bytes("short groups of bytes as floats", (300, 48), np.uint8, (1,)),
+    of_bytes("short groups of odd bytes as floats", (300, 45), np.uint8, (1,)),
+    of_bytes("rows of bytes as floats", (40, 704), np.uint8, (1,)),
+    of_bytes("rows of bytes of several warps as floats", (5, 4000), np.int8, (1,)),
+    normalization("rows of halves as floats", (5, 3000), np.float16, (1,), out="contiguous", out_dtype=np.float32),
+    normalization("odd row of halves as floats", (1, 3001), np.float16, (1,), out="contiguous", out_dtype=np.float32),
+    normalization("odd rows of floats as doubles", (5, 901), np.float32, (1,), out="contiguous", out_dtype=np.float64),
     normalization("groups of one element", (70, 1), np.float32, (1,)),
     normalization("groups of a chunk", (300, 3), np.float32, (1,)),
     normalization("groups of two lanes", (800, 8), np.float32, (1,)),
@@ -346,6 +353,7 @@ SMALL_COLUMNS = [
 LARGE_GROUPS = [
     normalization("large groups", (3, 8193), np.float64, (1,), device=OLD_GPU),
     scaled("large groups scaled by runs", (2, 300, 61), (1, 2), (300, 1), OLD_GPU),
+    of_bytes("large groups of bytes as floats", (2, 70_400), np.uint8, (1,), OLD_GPU),
     normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
     normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
     moments("moments of many tiles", (3, 12300), np.float64, 1),
@@ -425,6 +433,15 @@ STREAMS = [
         "contiguous",
         "contiguous",
         TIGHT_GPU,
+        out_dtype=np.float32,
+    ),
+    normalization(
+        "stream of halves as floats",
+        (3, 40_000),
+        np.float16,
+        (1,),
+        out="contiguous",
+        device=NO_CLUSTERS,
         out_dtype=np.float32,
     ),
     normalization("stream of doubles of an odd length", (5, 9001), np.float64, (1,)),

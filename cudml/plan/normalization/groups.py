@@ -284,6 +284,13 @@ class Groups:
         return max(layout.dtype.itemsize for layout in self.stored)
 
     @property
+    def are_widened(self) -> bool:
+        """kernels/normalization_chunks.cuh: WIDENED."""
+        layout = self.arrays.get("output")
+        nbytes = layout.dtype.itemsize if isinstance(layout, ArrayLayout) else 0
+        return nbytes >= 4 and self.chunk * nbytes > VECTOR_BYTES
+
+    @property
     def stored(self) -> list[ArrayLayout]:
         """The input and, where there is one, the output."""
         arrays = (self.arrays.get(name) for name in ("input", "output"))

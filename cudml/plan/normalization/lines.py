@@ -78,6 +78,11 @@ _LINE_ROWS_OF_CHANNELS = ((4, 1), (10, 2), (64, 4), (128, 8))
 #: us and 31, (4, 3000, 61, 51) 111 and 138.
 _MOST_ROWS_OF_RUNS = 64
 
+#: Nor are bytes that become floats or halves: in more rows than so many, of which few blocks fit a
+#: multiprocessor, (546, 30720) into float32, 60 rows, take an H200 60 us and 49, (668, 50176) 98 and 54, but (1170,
+#: 28672), 56 rows, 48 and 51; (1365, 24576) into halves, 48 rows, 52 and 43, (936, 18432), 36 rows, 35 and 46.
+_MOST_ROWS_OF_BYTES, _MOST_ROWS_INTO_HALVES = 56, 40
+
 #: With gelu, which takes long, a warp that holds more hides more, but of doubles. So does one of halves, but should
 #: hold few rows that do not exist: (13107, 5120) bfloat16s take 69 us by 4 rows, 78 by 8; (8192, 5120) with gelu 73 and
 #: 92.
@@ -257,6 +262,8 @@ def _is_of_halves(groups: Groups) -> bool:
 def is_better_streamed(groups: Groups, rows: int, device: DeviceProperties) -> bool:
     """Whether kernels/normalization_stream.cu is faster, and the GPU can launch it."""
     able = device.hardware_gates and device.cooperative_launch and groups.has("output") and not groups.is_double
+    if groups.source.dtype.itemsize == 1:
+        return able and rows > (_MOST_ROWS_INTO_HALVES if groups.result.itemsize < 4 else _MOST_ROWS_OF_BYTES)
     return able and groups.source.dtype.itemsize == 2 and rows > _MOST_ROWS_OF_RUNS and are_any_runs(groups)
 
 

@@ -144,7 +144,8 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
     bulk = gaps > 0 or (able and _has_long_runs(groups, elements))
     stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
     stored_rows = _STORED_ROWS if store_halves_in_runs(groups) else 1
-    buffers = 0 if packed["OUTPUT_PACKED"] else stored_rows * _NORMALIZERS * LANES * groups.chunk * groups.widest
+    in_chunks = packed["OUTPUT_PACKED"] and not groups.are_widened
+    buffers = 0 if in_chunks else stored_rows * _NORMALIZERS * LANES * groups.chunk * groups.widest
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
     room = stages_of(device, stage_bytes + _beside_bytes(groups), buffers + _BATCHES_BYTES)
     ring = _ring(groups, cut, room, bulk, gaps > 0, device)

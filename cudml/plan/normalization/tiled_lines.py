@@ -20,6 +20,7 @@ from cudml.plan.normalization.line_shares import (
     are_any_runs,
     constants_of_lines,
     ends_of,
+    is_shifted,
     most_warps_of,
     resident_blocks,
     rows_of,
@@ -30,10 +31,12 @@ from cudml.plan.normalization.steps import apply_step, sum_step
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
 
-#: Rows that each warp of a tile holds. And of groups of several runs, whose addresses take registers, warps at the most
-#: and rows: (2048, 4, 101, 101) halves over 0, 2, 3 take an H100 245 us so, and 521 as others do.
-_TILE_ROWS = 8
-_TILE_WARPS_OF_RUNS, _TILE_ROWS_OF_RUNS = 8, 4
+#: Rows that each warp of a tile holds, or fewer of groups of several runs, whose addresses take registers, and of bytes
+#: that are normalized; and warps of groups of several runs at the most. (2048, 4, 101, 101) halves over 0, 2, 3 take an
+#: H100 245 us so, and by 8 rows and 16 warps 521, 33554431 uint8s into halves an H200 90 and 243, (96, 3, 224, 224)
+#: int8s over 2, 3 into float64 69 and 86.
+_TILE_ROWS, _FEW_TILE_ROWS = 8, 4
+_TILE_WARPS_OF_RUNS = 8
 
 #: How many times a warp's rows a run is at least, so that few warps have parts of two: then the others move theirs in
 #: pieces, which makes 208 us of 245. And so that warps hold as many rows as others do, by the bytes of an element: (64,
@@ -91,7 +94,7 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
         shares["RESIDENT"] = resident_blocks(groups, device, THREADS_OF_64, block, THREADS_OF_64)
     shares["ENDS"] = ends_of(groups, chunks, 1)
     shares["LONG_RUNS"] = in_long_runs = _are_long_runs(groups, tile.rows)
-    shares["SPLITS"] = shares["INPUT_STEP"] > 0 or in_long_runs or _are_cut(groups)
+    shares["SPLITS"] = is_shifted(groups) or in_long_runs or _are_cut(groups)
     groups = groups.in_tiles(chunks * groups.chunk)
     constants = constants_of_lines(groups, spec)
     if shares["ENDS"] and not groups.has("output"):
@@ -127,7 +130,8 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     warps, rows = most_warps_of(groups), rows_of(groups)
     if in_runs and (groups.has("output") or not are_longer):
         warps = min(warps, _TILE_WARPS_OF_RUNS)
-    of_warp = _TILE_ROWS_OF_RUNS if in_runs and not are_longer else _TILE_ROWS
+    are_few = (in_runs and not are_longer) or (groups.has("output") and groups.source.dtype.itemsize == 1)
+    of_warp = _FEW_TILE_ROWS if are_few else _TILE_ROWS
     rounds = power_of_two(math.ceil(rows / (warps * of_warp)))
     are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
     if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
