@@ -539,6 +539,21 @@ def test_clusters_add_up_few_long_groups(shape, kernel):
     assert plan.launches[0].kernel == kernel
 
 
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [
+        ((45, 60 * 512), "normalize_clustered_lines"),
+        ((45, 100 * 512), "normalize_clustered_lines"),
+        ((45, 180 * 512), "normalize_stream"),  # more than fill the GPU
+        ((8, 180 * 512), "normalize_clustered_lines"),
+        ((1, 257 * 512), "normalize_stream"),  # more than registers hold
+    ],
+)
+def test_clusters_share_few_long_groups_of_bytes(shape, kernel):
+    plan = make_plan(Normalization((1,)), {"input": layout(shape, "uint8"), "output": layout(shape, "float16")})
+    assert kernels(plan) == [kernel]
+
+
 def test_older_gpus_have_no_clusters():
     array = layout((8, 20_000), "float32")
     device = H200._replace(compute_capability=(8, 9))

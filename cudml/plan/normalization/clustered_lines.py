@@ -91,6 +91,16 @@ _SHARES_OF_SHIFTED_HALVES = (
     _Share(range(65, 257), 4.0, 8, 4, THREADS_OF_64, False),
 )
 
+#: And of bytes that are normalized, of which more rows take more registers than there are: (1, 153600) uint8s, 300
+#: rows, take an H200 8.8 us into halves by 8 rows in each warp and 6.3 as a stream, (45, 153600) into floats 23.6 and
+#: 15.3; (45, 92160), 180 rows, 16.0 by 4 and 12.6, (8, 92160) 6.1 and 7.1.
+_SHARES_OF_BYTES = (
+    *_SHARES_OF_SHORT,
+    _Share(range(65, 129), 0.3, 8, 2, THREADS_OF_64, True),
+    _Share(range(65, 129), 2.0, 4, 4, THREADS_OF_128, True),
+    _Share(range(65, 257), 1.8, 8, 4, THREADS_OF_80, True),
+)
+
 
 def plan_clustered_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch of a cluster for each group; None where there are no clusters, or others are faster."""
@@ -121,9 +131,15 @@ def _share_of(groups: Groups, rows: int, device: DeviceProperties) -> _Share | N
     work = groups.count * math.ceil(rows / LANES) / device.multiprocessors
     if work > _most_work(groups, rows, device):
         return None
-    shifted_halves = groups.source.dtype.itemsize <= 2 and not groups.packed("input")
-    shares = _SHARES_OF_SHIFTED_HALVES if shifted_halves else _SHARES
+    shares = _shares_for(groups)
     return next((share for share in shares if rows in share.of_group and work <= share.most_work), None)
+
+
+def _shares_for(groups: Groups) -> tuple[_Share, ...]:
+    if groups.has("output") and groups.source.dtype.itemsize == 1:
+        return _SHARES_OF_BYTES
+    shifted_halves = groups.source.dtype.itemsize <= 2 and not groups.packed("input")
+    return _SHARES_OF_SHIFTED_HALVES if shifted_halves else _SHARES
 
 
 def _most_work(groups: Groups, rows: int, device: DeviceProperties) -> float:
