@@ -519,11 +519,30 @@ def test_moments_of_whole_columns_of_halves(shape, axes, launched, block):
     assert (launch.grid, launch.block) == (launched, block)
 
 
-def test_bytes_whose_rows_take_much_more_as_doubles_are_no_narrow_rows():
-    source, output = layout((6497, 8), "uint8"), layout((6497, 8), "float64")
+def test_halves_whose_rows_take_much_more_as_doubles_are_no_narrow_rows():
+    source, output = layout((6497, 8), "float16"), layout((6497, 8), "float64")
     arrays = {"input": source, "output": output}
-    plan = make_plan(Normalization((0,)), arrays, H200._replace(compute_capability=(8, 0)))
-    assert (constants(plan)["INPUT_ROW"], constants(plan)["OUTPUT_ROW"]) == ("8", "0")
+    applied = make_plan(Normalization((0,)), arrays, H200._replace(compute_capability=(8, 0))).then
+    assert applied is not None
+    assert (constants(applied)["INPUT_ROW"], constants(applied)["OUTPUT_ROW"]) == ("16", "0")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "wide", "expected"),  # columns of a thread, its chunks, threads of a multiprocessor
+    [
+        ((65_536, 512), (0,), "float16", ("4", "1", 512)),
+        ((65_536, 512), (0,), "float64", ("2", "1", 384)),
+        ((65_536, 3), (0,), "float32", ("1", "4", 512)),
+        ((65_536, 3), (0,), "float64", ("1", "2", 512)),
+        ((300, 5, 700, 11), (0, 2), "float32", ("1", "2", 512)),
+    ],
+)
+def test_threads_hold_as_many_normalized_bytes_as_they_have_registers_for(shape, axes, wide, expected):
+    plan = make_plan(Normalization(axes), {"input": layout(shape, "uint8"), "output": layout(shape, wide)})
+    applied = plan.then
+    assert applied is not None
+    found, [launch] = constants(applied), applied.launches
+    assert (found["VECTOR"], found["SPAN"], int(found["RESIDENT"]) * launch.block) == expected
 
 
 def part_of(shape, dtype, pitch, alignment=16):

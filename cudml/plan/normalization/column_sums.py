@@ -9,7 +9,7 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within, powers_of_two
 from cudml.plan.normalization.column_tiles import (
-    MOST_SINGLE_HALVES,
+    FEW_VALUES,
     MOST_VALUES,
     SPAN_BYTES,
     Columns,
@@ -162,7 +162,7 @@ def _span_of_input(groups: Groups, nbytes: int) -> Columns:
     """Of so many bytes of neighbouring columns at the most: what is added up depends on the input alone."""
     vector = vector_of(groups, nbytes, ("input",))
     are_single_in_runs = vector == 1 and groups.source.dtype.itemsize == 2 and are_odd_runs(groups)
-    values = MOST_SINGLE_HALVES if are_single_in_runs or are_single_halves(groups) else MOST_VALUES
+    values = FEW_VALUES if are_single_in_runs or are_single_halves(groups) else MOST_VALUES
     return Columns(vector, span_of(SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 

@@ -14,13 +14,14 @@ from cudml.plan.normalization.groups import Groups
 
 #: What a thread holds of its columns at a time, at the most, and of single columns of halves, but for tiles of one run
 #: that are added up, as registers are too few otherwise: (11184810, 3) float16s take an H100 90 us by 32 values, and
-#: 276 by 64. Mean and variance of whole ones, (400, 74981), take 27 us by 64 values and 33 by 32.
-SPAN_BYTES, MOST_VALUES, MOST_SINGLE_HALVES = 128, 64, 32
+#: 276 by 64. Mean and variance of whole ones, (400, 74981), take 27 us by 64 values and 33 by 32. Of bytes that are
+#: normalized in double, or alone and in runs, as well: (33333, 1021) int8s into float64 take an H200 117 us so and 258
+#: otherwise, (300, 5, 700, 11) uint8s over 0, 2 into floats 44 and 63, but (98, 256, 256, 3) over 0, 1, 2 51 and 46.
+SPAN_BYTES, MOST_VALUES, FEW_VALUES = 128, 64, 32
 
-#: Neighbours of a thread of single bytes, which become doubles, in narrow rows and where they are normalized: the sums
-#: of 16 take more registers than there are. And in narrow rows they have so many values at the most: mean and variance
-#: of (256, 224, 224, 3) uint8 over 0, 1, 2 take an H100 42 us so, and 135 by 64.
-_BYTES_OF_NARROW, _MOST_NARROW_BYTES = 2, 32
+#: Neighbours of a thread of single bytes in narrow rows and where they are normalized: the sums of 16 take more
+#: registers than there are. (65536, 512) uint8s into halves take an H200 51 us so, 59 by two and 52 by eight.
+_BYTES_OF_NARROW = 4
 
 #: How wide the strip of a block is where columns are cut into tiles, and how narrow it may be.
 STRIP_BYTES, _LEAST_STRIP_BYTES = 128, 64
@@ -132,10 +133,16 @@ def one_span(groups: Groups, nbytes: int | None = None) -> Columns:
     vector = vector_of(groups, nbytes or VECTOR_BYTES)
     if size == 1 and not nbytes:
         vector = min(vector, _BYTES_OF_NARROW)
-    values = MOST_SINGLE_HALVES if vector == 1 and size == 2 else MOST_VALUES
-    if size == 1 and not groups.has("output") and are_narrow(groups):
-        values = _MOST_NARROW_BYTES
+    are_single_halves = vector == 1 and size == 2
+    values = FEW_VALUES if are_single_halves or _are_much(groups, vector) else MOST_VALUES
     return Columns(vector, span_of(SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
+
+
+def _are_much(groups: Groups, vector: int) -> bool:
+    """Whether these are bytes that are normalized and take more registers than other ones."""
+    are_single_in_runs = vector == 1 and len(groups.reduced.sizes) > 1
+    are_bytes = groups.source.dtype.itemsize == 1 and groups.has("output")
+    return are_bytes and (groups.is_double or are_single_in_runs)
 
 
 def block_of(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:

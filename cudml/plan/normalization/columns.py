@@ -35,9 +35,10 @@ from cudml.plan.spec import Normalization
 #: an H100 115 us with 64 registers and 161 with 80, as blocks of 512 threads find room for two.
 _RESIDENT_THREADS, _RESIDENT_THREADS_OF_LESS, _RESIDENT_THREADS_OF_TILES = 768, 1024, 512
 
-#: The same where whole tiles of bytes are normalized: with fewer registers a thread keeps 280 bytes in memory. (65536,
-#: 4096) int8 over 0 into floats take an H200 562 us so and 797 otherwise, (16384, 1024) 43 and 60.
-_RESIDENT_THREADS_OF_BYTES = 384
+#: The same where whole tiles of bytes are normalized in double: with fewer registers threads keep some in memory.
+#: (4194304, 8) int8s take an H200 99 us so and 136 otherwise, (64, 112, 112, 64) over 0, 1, 2 152 and 212; but uint8s
+#: into halves 48 and 44, 76 and 69.
+_RESIDENT_THREADS_OF_DOUBLES = 384
 
 #: The same where a thread has scale and bias of each of its steps, and rows begin amid sectors: of halves, and of
 #: others. Two blocks of 320 threads take 87 us for (300, 100005) float16s, one 108; two of 304 98 us for (600, 24997)
@@ -168,8 +169,8 @@ def _loads_operands_early(groups: Groups, chosen: Columns) -> bool:
 
 def _resident_threads(groups: Groups, chosen: Columns, is_whole: bool) -> int:
     are_normalized_bytes = groups.source.dtype.itemsize == 1 and groups.has("output")
-    if are_normalized_bytes and groups.tile and is_whole:
-        return _RESIDENT_THREADS_OF_BYTES
+    if are_normalized_bytes and groups.is_double and groups.tile and is_whole:
+        return _RESIDENT_THREADS_OF_DOUBLES
     if are_normalized_bytes or groups.tile or chosen.blocks > 1:
         return _RESIDENT_THREADS_OF_TILES
     if groups.operands.differ_down and not groups.rows_begin_at_multiples("input"):
