@@ -233,7 +233,7 @@ def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
 
 SMALL_GROUPS = [
     of_bytes("short groups of bytes as floats", (300, 48), np.uint8, (1,)),
-    of_bytes("short groups of odd bytes as floats", (300, 45), np.uint8, (1,)),
+    of_bytes("short groups of odd bytes as floats", (302, 33), np.uint8, (1,)),
     of_bytes("rows of bytes as floats", (40, 704), np.uint8, (1,)),
     of_bytes("rows of bytes of several warps as floats", (5, 4000), np.int8, (1,)),
     normalization("rows of halves as floats", (5, 3000), np.float16, (1,), out="contiguous", out_dtype=np.float32),
