@@ -134,15 +134,16 @@ def one_span(groups: Groups, nbytes: int | None = None) -> Columns:
     if size == 1 and not nbytes:
         vector = min(vector, _BYTES_OF_NARROW)
     are_single_halves = vector == 1 and size == 2
-    values = FEW_VALUES if are_single_halves or _are_much(groups, vector) else MOST_VALUES
+    values = FEW_VALUES if are_single_halves or _are_bytes_of_many_registers(groups, vector) else MOST_VALUES
     return Columns(vector, span_of(SPAN_BYTES, vector, groups.chunk, values), 1, 1, 1, groups.chunk)
 
 
-def _are_much(groups: Groups, vector: int) -> bool:
-    """Whether these are bytes that are normalized and take more registers than other ones."""
+def _are_bytes_of_many_registers(groups: Groups, vector: int) -> bool:
+    """Whether these are bytes that are normalized in double, or single columns of them in runs, whose addresses take
+    registers too."""
     are_single_in_runs = vector == 1 and len(groups.reduced.sizes) > 1
-    are_bytes = groups.source.dtype.itemsize == 1 and groups.has("output")
-    return are_bytes and (groups.is_double or are_single_in_runs)
+    are_normalized = groups.source.dtype.itemsize == 1 and groups.has("output")
+    return are_normalized and (groups.is_double or are_single_in_runs)
 
 
 def block_of(spans: Columns, groups: Groups, threads: int, nbytes: int) -> Columns:

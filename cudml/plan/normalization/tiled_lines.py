@@ -130,8 +130,8 @@ def _tile(groups: Groups, device: DeviceProperties) -> _Tile:
     warps, rows = most_warps_of(groups), rows_of(groups)
     if in_runs and (groups.has("output") or not are_longer):
         warps = min(warps, _TILE_WARPS_OF_RUNS)
-    are_few = (in_runs and not are_longer) or (groups.has("output") and groups.source.dtype.itemsize == 1)
-    of_warp = _FEW_TILE_ROWS if are_few else _TILE_ROWS
+    are_normalized_bytes = groups.has("output") and groups.source.dtype.itemsize == 1
+    of_warp = _FEW_TILE_ROWS if are_normalized_bytes or (in_runs and not are_longer) else _TILE_ROWS
     rounds = power_of_two(math.ceil(rows / (warps * of_warp)))
     are_many = groups.count >= _ALONE_GROUPS * device.multiprocessors
     if not groups.has("output") and are_many and rounds <= _ALONE_ROUNDS and rows % (warps * of_warp):
