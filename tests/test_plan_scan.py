@@ -149,6 +149,13 @@ def test_lines_at_any_address_are_moved_in_words(source, shifted):
     assert (constants(plan)["SHIFTED_IN"], constants(plan)["SHIFTED_OUT"]) == shifted
 
 
+@pytest.mark.parametrize(("value", "shifted"), [("float16", "0"), ("float32", "1")])
+def test_outputs_that_are_wider_than_values_do_not_lie_where_these_did(value, shifted):
+    line = layout((1000, 385), "float32")
+    plan = make_plan(Scan("sum", np.dtype(value), 1), {"input": line, "output": line})
+    assert constants(plan)["SHIFTED_OUT"] == shifted
+
+
 def test_integers_stored_in_fewer_bytes_make_longer_chunks():
     wide = layout((100, 50_000), "int64")
     for stored, chunk in (("int8", 4), ("int16", 8), ("int32", 4), ("int64", 2)):

@@ -330,6 +330,29 @@ def test_values_narrower_than_inputs(xp, stored, dtype, shape, axis, exclusive, 
     check(xp, "sum", values, dtype, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
+@directions
+@pytest.mark.parametrize("pattern", ["contiguous", "offset by an element"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((33_001,), 0), ((2, 20_008), 1), ((3, 2051), 1), ((4, 385), 1), ((70, 33), 1), ((3, 64, 40), 1), ((1301, 67), 0)],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("stored", "dtype", "out_dtype"),
+    [
+        (np.float32, np.float16, np.float32),
+        (np.float64, np.float32, np.float64),
+        (np.float64, np.float16, np.float32),
+        (np.int64, np.int32, np.int64),
+    ],
+)
+def test_values_narrower_than_inputs_and_outputs(xp, stored, dtype, out_dtype, shape, axis, pattern, reverse):
+    values = values_for("sum", np.random.default_rng(48), shape, np.dtype(stored))
+    out = Poisoned(xp, shape, np.dtype(out_dtype), pattern)
+    cumsum(place(xp, values, pattern), axis, dtype, out.array, reverse=reverse)
+    assert_scan(out.read().astype(dtype), "sum", values, np.dtype(dtype), axis=axis, reverse=reverse)
+
+
 @pytest.mark.parametrize("columns", [31, 32, 33, 63, 64, 65, 97, 127, 128, 129])
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
 def test_contiguous_columns_as_narrow_as_a_warp_and_not(xp, columns, dtype):

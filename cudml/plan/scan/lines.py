@@ -63,21 +63,25 @@ def plan_lines(
     device: DeviceProperties,
 ) -> Plan:
     """The launch of a scan of lines of one tile each, or of two that fit a block."""
-    shifted = _shifted(arrays, constants, work)
+    shifted = _shifted(spec, arrays, constants, work)
     short = plan_short_lines(arrays, constants, work, device, bool(shifted["SHIFTED_IN"]))
     return short or _plan_long_lines(spec, constants, work, device, shifted)
 
 
-def _shifted(arrays: dict[str, ArrayLayout], constants: Constants, work: Work) -> Constants:
-    """Whether lines are moved in words from and to any address: kernels/scan_shifted.cuh."""
+def _shifted(
+    spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], constants: Constants, work: Work
+) -> Constants:
+    """Whether lines are moved in words from and to any address, to there where outputs fit the place of values:
+    kernels/scan_shifted.cuh."""
     bytes_in, bytes_out = (work.chunk * arrays[name].dtype.itemsize for name in ("input", "output"))
     pays = work.rows <= _SHIFTED_ROWS.get(arrays["input"].dtype.itemsize, work.rows)
     forward = all(stride >= 0 for stride in work.input_line.strides)
     dense_in, dense_out = (constants[f"{name}_DENSE"] and constants[f"{name}_ALIGNED"] for name in ("INPUT", "OUTPUT"))
     forward = forward and not constants["INPUT_PACKED"]
+    fits = not constants["OUTPUT_PACKED"] and bytes_out <= work.chunk * spec.dtype.itemsize
     return {
         "SHIFTED_IN": pays and dense_in and forward and bytes_in in (4, 8, VECTOR_BYTES),
-        "SHIFTED_OUT": pays and dense_out and not constants["OUTPUT_PACKED"] and bytes_out in (4, 8, VECTOR_BYTES),
+        "SHIFTED_OUT": pays and dense_out and fits and bytes_out in (4, 8, VECTOR_BYTES),
     }
 
 
