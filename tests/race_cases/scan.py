@@ -36,9 +36,11 @@ def scan(
     pattern: str = "contiguous",
     out_pattern: str = "",
     device: DeviceProperties = SMALL_GPU,
+    out_dtype: Any = None,
     **options: bool,
 ) -> Call:
-    """Running sums or products in `dtype` of elements stored in another; "same" as `out_pattern` is in place."""
+    """Running sums or products in `dtype` of elements stored in another; "same" as `out_pattern` is in place. An output
+    of another type needs a pattern."""
     source = (values if operation == "sum" else factors)(shape, stored or dtype)
     function = {"sum": cudml.cumulative_sum, "product": cudml.cumulative_prod}[operation]
     if axis is None:
@@ -47,7 +49,7 @@ def scan(
     def compute(make: AsArray) -> Any:
         a, out = laid_out(make, source, pattern), None
         if out_pattern:
-            out = a if out_pattern == "same" else laid_out(make, np.zeros_like(source, dtype), out_pattern)
+            out = a if out_pattern == "same" else laid_out(make, np.zeros_like(source, out_dtype or dtype), out_pattern)
         return function(a, axis=axis, dtype=dtype, out=out, **options)
 
     def expected() -> Arrays:
@@ -136,6 +138,14 @@ ROWS = [
     ),
     scan("rows of odd bytes", (3, 1031), np.int8, reverse=True),
     scan("rows of odd bytes summed in int32", (3, 1031), np.int32, stored=np.uint8),
+    scan(
+        "rows of floats summed in halves into floats",
+        (4, 385),
+        np.float16,
+        stored=np.float32,
+        out_pattern="contiguous",
+        out_dtype=np.float32,
+    ),
     scan("rows of odd halves, padded", (4, 571), np.float16, pattern="padded lines", out_pattern="padded lines"),
     scan("rows of halves shifted by an element", (3, 1024), np.float16, pattern="offset by an element"),
     scan("rows of odd doubles", (5, 257), np.float64, reverse=True),
