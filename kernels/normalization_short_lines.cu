@@ -191,6 +191,7 @@ normalize_short_lines(const char* input, char* output, const char* scale, const 
     ShortRows rows;
     Sums sums[ROWS];
     rows.load(arrays, g);
+    if (INPUT_GRAIN > 1 && ENDS == CUT) __syncwarp();  // others loaded the first element too, in place of none
     rows.sum(buffer, arrays, g, sums);
 
     Normalizer<Compute> normalizer[ROWS_OF_LANE];

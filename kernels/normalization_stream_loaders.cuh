@@ -56,6 +56,56 @@ __device__ void copy_runs(const Work& work, const Unit& unit, const char* of_gro
     }
 }
 
+// Where an element of run k is in a seam, if it is: its chunk lies in the next run too, or in the one before.
+__device__ int place_in_seam(const Staged& unit, const Geometry& g, const RunPart& part, int k, int number) {
+    const int chunk = number / CHUNK * CHUNK, end_of_run = part.begin_of_run + part.of_run;
+    const bool begins = chunk < part.begin_of_run, ends = chunk + CHUNK > end_of_run;
+    if (!begins && !ends) return -1;
+    const int end = begins ? unit.position(g, part.begin_of_run, k - 1) : unit.position(g, end_of_run, k);
+    return seam_behind(end) + (number - chunk) * SIZE;
+}
+
+// Runs that end anywhere, by a warp of which each lane copies what is whole pieces of 16 bytes of one run. While these
+// are on their way, all lanes put what is left at either end of each run there, and the seams.
+__device__ void copy_runs_apart(const Work& work, const Unit& unit, const Arrays& group, Gate& full, char* data) {
+    constexpr int AT_ONCE = LOADER_CREWS > 2 ? 4 : 2;  // as runs are short, and a unit has many
+    constexpr int RUNS = RunEnd::RUNS, OF_LANES = RunEnd::LANES_OF_RUN;
+    const Geometry& g = work.g;
+    const Staged staged(work, group, unit);
+    const int runs = runs_of(staged, g), lane = lane_index();
+    const char* const from = address_of(group.input, g, unit.begin);
+    const Index more = g.reduced.stride[OF_INPUT][0] - staged.run(g) * SIZE - RUN_GAP;  // between runs than in a stage
+    const RunPart of_lane(staged, g, lane);
+    const int begin = (of_lane.position + 15) / 16 * 16, bytes = of_lane.behind / 16 * 16 - begin;
+    if (lane < runs && bytes > 0) {
+        copy_in_bulk(full, data + begin, from + (begin - staged.offset + lane * more), static_cast<unsigned>(bytes));
+    } else {
+        full.arrive();
+    }
+#pragma unroll 1
+    for (int first = 0; first < runs; first += AT_ONCE * RUNS) {
+        Input element[AT_ONCE];
+        int position[AT_ONCE], in_seam[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int k = first + j * RUNS + lane / OF_LANES;
+            const RunPart part(staged, g, k);
+            const RunEnd end(part, k < runs);
+            position[j] = end.exists && !end.in_piece ? end.position : -1;
+            in_seam[j] = end.exists ? place_in_seam(staged, g, part, k, end.number) : -1;
+            const Index offset = end.exists ? end.position - staged.offset + k * more : 0;
+            element[j] = load_element<Input, true>(from + offset);
+        }
+        fence_async_proxy();  // of what was put here the last time round
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            if (position[j] >= 0) *reinterpret_cast<Input*>(data + position[j]) = element[j];
+            if (in_seam[j] >= 0) *reinterpret_cast<Input*>(data + in_seam[j]) = element[j];
+        }
+    }
+    full.arrive();
+}
+
 // What a thread copies without waiting for it: a chunk, or a grain or an element of many runs. Those of one run with
 // gaps are loaded faster: every second of 4096 x 65536 floats took 0.53 ms on an H200, and 0.55 by copies. Those of
 // many runs are not: padded by one, 64 x 256 x 128 x 128 of them took 0.90 ms by loads and 0.71 by copies.
@@ -170,10 +220,11 @@ __device__ void copy_by_elements(const Work& work, const Unit& unit, const Array
     full.arrive();
 }
 
-// Units that the copy engine loads at a time. More get in each other's way: for 64 x 256 x 128 x 128 floats over 1, 2,
-// 3 an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less. With scale and bias of every element it needs
-// 0.650 ms with three, 0.622 with two and 0.719 with one.
-constexpr int BEST_IN_FLIGHT = OPERANDS_KEPT > 0 ? 2 : 3, IN_FLIGHT = STAGES < BEST_IN_FLIGHT ? STAGES : BEST_IN_FLIGHT;
+// Units that the copy engine loads at a time, one for each crew where runs lie apart. More get in each other's way: for
+// 64 x 256 x 128 x 128 floats over 1, 2, 3 an H200 needs 0.567 ms, 0.582 with one more and 0.585 with one less. With
+// scale and bias of every element it needs 0.650 ms with three, 0.622 with two and 0.719 with one.
+constexpr int BEST_IN_FLIGHT = HAS_SEAMS ? LOADER_CREWS : OPERANDS_KEPT > 0 ? 2 : 3;
+constexpr int IN_FLIGHT = STAGES < BEST_IN_FLIGHT ? STAGES : BEST_IN_FLIGHT;
 
 __device__ void await_loaded(const Work& work, int visit) {
     if (visit >= 0) work.stage(visit).full.wait(use_of(visit));
@@ -189,10 +240,12 @@ __device__ void load_unit(const Work& work, const Unit& unit, const Arrays& grou
         copy_by_threads(work, unit, group, full, data);
     } else if (!BULK) {
         copy_by_elements(work, unit, group, full, data);
+    } else if constexpr (HAS_SEAMS) {
+        copy_runs_apart(work, unit, group, full, data);
     } else if (ONE_RUN || GAPS > 0) {
-        const int bytes = unit.count > 0 ? place_in_stage(work.g, unit.count - 1) + SIZE : 0;
-        char* const to = data + stage_offset(work, group, unit);
-        copy_run(full, to, address_of(group.input, work.g, unit.begin), bytes);
+        const Staged staged(work, group, unit);
+        const int bytes = unit.count > 0 ? staged.position(work.g, unit.count - 1, 0) + SIZE - staged.offset : 0;
+        copy_run(full, data + staged.offset, address_of(group.input, work.g, unit.begin), bytes);
     } else {
         copy_runs(work, unit, group.input, full, data);
     }

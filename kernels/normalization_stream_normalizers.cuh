@@ -107,10 +107,11 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
 // In elements unless these are halves: (64, 4194301) floats without a scale for each of them take an H100 0.84 ms so,
 // and 0.91 in pieces.
 __device__ void take_rows(const Work& work, const Arrays& group, const Unit& unit, int first, Rows& rows) {
-    const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
+    const Staged staged(work, group, unit);
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
-        rows.chunk[r] = load_staged<(SIZE >= 4)>(work.g, from, first + r * ROW + lane_index() * CHUNK);
+        const int number = first + r * ROW + lane_index() * CHUNK;
+        rows.chunk[r] = load_staged<(SIZE >= 4)>(ChunkPlaces(staged, work.g, number), number);
     }
 }
 

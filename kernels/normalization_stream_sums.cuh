@@ -21,17 +21,18 @@ __device__ void keep_existing(Chunk& chunk, int exist, Input missing) {
 // but others wait for it: it takes half the code, and (64, 128, 73, 73) halves took an H100 87 us as with all of it,
 // and not 93 as with a quarter.
 template <bool WHOLE>
-__device__ Half part_of(const Geometry& g, const char* from, int adder, int count, const Shift& shift) {
+__device__ Half part_of(const Geometry& g, const Staged& unit, int adder, const Shift& shift) {
     constexpr int CHUNKS = UNIT_ROWS / ADDERS;
     const int first = (adder * LANES + lane_index()) * CHUNKS;
-    if (!WHOLE && adder * LANES * CHUNKS * CHUNK >= count) return {};  // as differences of 0 add up to
+    if (!WHOLE && adder * LANES * CHUNKS * CHUNK >= unit.count) return {};  // as differences of 0 add up to
+    const ChunkPlaces places(unit, g, first * CHUNK);
     SerialPrefix<Sums, levels_of(CHUNKS)> over_chunks;
     Sums total[1];
 #pragma unroll(WHOLE ? CHUNKS : 4)
     for (int k = 0; k < CHUNKS; k++) {
         const int number = (first + chunk_in_round<CHUNKS>(k)) * CHUNK;
-        Chunk chunk = load_staged<false>(g, from, number);
-        if constexpr (!WHOLE) keep_existing(chunk, count - number, shift.element);
+        Chunk chunk = load_staged<false>(places, number);
+        if constexpr (!WHOLE) keep_existing(chunk, unit.count - number, shift.element);
         total[0] = over_chunks.next(k, sum_of(chunk, shift.value));
     }
     return half_of_rows(total);
@@ -52,12 +53,12 @@ __device__ void add_units(const Work& work, TurnOf turn, Parts (&parts)[STAGES],
 #pragma unroll 1
         for (int i = 0; begun && i < PIECE; i++) {
             const Unit unit = work.unit(turn, i);
-            const char* from = work.data(unit.visit) + stage_offset(work, group, unit);
+            const Staged staged(work, group, unit);
             Parts& left = parts[unit.visit % STAGES];
             work.stage(unit.visit).full.wait(use_of(unit.visit));
             Half part = {};
-            if (unit.count == UNIT) part = part_of<true>(work.g, from, adder, unit.count, shift);
-            else if constexpr (ENDS != WHOLE) part = part_of<false>(work.g, from, adder, unit.count, shift);
+            if (unit.count == UNIT) part = part_of<true>(work.g, staged, adder, shift);
+            else if constexpr (ENDS != WHOLE) part = part_of<false>(work.g, staged, adder, shift);
             if (lane_index() < 2) left.of[adder][lane_index()] = part;
             if (lane_index() == 0 && adder == 0) left.shift = shift.value;
             left.summed.arrive();

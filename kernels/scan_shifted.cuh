@@ -102,7 +102,7 @@ using ShiftedChunk = Select<(sizeof(Input) < 4), ChunkInPieces, ChunkOfElements>
 
 // By all lanes of a warp: the row of the line that begins with element `first`, a chunk from each lane.
 __device__ void store_shifted(RowBuffer& buffer, const Line& line, Index first, const Accumulator (&result)[CHUNK]) {
-    static_assert(!SHIFTED_OUT || CHUNK * SIZE_OUT <= 16, "no larger than chunks of values");
+    static_assert(!SHIFTED_OUT || SIZE_OUT <= static_cast<int>(sizeof(Value)), "outputs fit the places of values");
     Output* const row = reinterpret_cast<Output*>(buffer.elements);
     const int left = up_to(line.length - first, ROW), place = REVERSE ? LANES - 1 - lane_index() : lane_index();
     __syncwarp();

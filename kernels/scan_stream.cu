@@ -24,6 +24,7 @@
 //     HARDWARE_GATES   whether there are any (gate.cuh), as 1 and 2 need
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
 //     TEAMS         of so many loaders each, which take turns; more than one for ordinary loads only
+//     KEEPS_PLACES  1: tiles lie within a line of the cache where they do in memory; 0: at the begin of their stages
 //     PARTED        1: what is more than FIRST_PART of a tile waits until the tile before has come: with more on its
 //                   way, the aggregates that folders ask for come later
 //     WIDENED       1: rows are those of scan_widened_rows.cuh

@@ -16,10 +16,11 @@ constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr bool SHIFTED = BULK && !(INPUT_PACKED && CHUNK * sizeof(Input) == 16);  // tiles begin at any address
 constexpr bool EDGES_IN_WORDS = SHIFTED && sizeof(Input) % 4 == 0 && INPUT_ALIGNED;  // of tiles
-constexpr int CACHE_LINE = 128;                  // bytes
 constexpr int FIRST_PART = 24576;                // bytes; with 16384 2^24 float32 take 0.0391 ms, 0.0387 ms with these
 constexpr int PIECE = INPUT_PACKED ? CHUNK : 1;  // elements that other loaders move at a time
-constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (SHIFTED ? CACHE_LINE : 0);
+constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (KEEPS_PLACES ? CACHE_LINE : 0);
+
+static_assert(KEEPS_PLACES ? BULK : !SHIFTED, "as bulk copies do");
 
 // Rows that a warp has in registers at a time. Eight are added as fast as sixteen, in less code, unless they take more
 // instructions; where ordinary loads leave the others less time they are faster (2^28 int64 1.20 ms, and 1.23 with
@@ -80,10 +81,9 @@ __device__ bool await_tile(const Work& work, int visit) {
 // How many bytes before the elements are filled: a line that is traversed in reverse ends at its lowest address.
 __device__ int lead(const Tile& tile) { return REVERSE ? (TILE - tile.count) * static_cast<int>(sizeof(Staged)) : 0; }
 
-// Where in its stage a whole tile begins. Bulk copies keep the place within 16 bytes, and are faster where they keep
-// that within a line of the cache: three lines of 67108865 float32 take 0.437 ms with this, and 0.453 ms without.
+// Where in its stage a whole tile begins: where it does within a line of the cache.
 __device__ int stage_offset(const Work& work, const Tile& tile) {
-    if (!SHIFTED) return 0;
+    if (!KEEPS_PLACES) return 0;
     const char* address = work.input + work.g.input_line.offset(tile.line) +
                           tile.lowest(work.g.length) * static_cast<Index>(sizeof(Input));
     return static_cast<int>((reinterpret_cast<unsigned long long>(address) - lead(tile)) % CACHE_LINE);

@@ -84,6 +84,9 @@ def scan_plans(device: DeviceProperties = H200) -> Iterator[Plan]:
         for forward in (False, True):
             spec = Scan("sum" if forward else "product", large.dtype, 0, reverse=not forward, exclusive=not forward)
             yield plan(spec, input=large, output=large)
+    for dtype, forward in itertools.product((F32, FLOATS[3]), (False, True)):
+        lines = dense((64, 800_016 // dtype.itemsize), dtype)
+        yield plan(Scan("sum", dtype, 1, reverse=not forward), input=lines, output=lines)
     few = device._replace(multiprocessors=1)
     for dtype, even in itertools.product((F32, FLOATS[0], FLOATS[3], COMPLEX[1]), (False, True)):
         many = dense((320 if even else 301, 2000), dtype)
@@ -174,6 +177,13 @@ def normalization_plans(device: DeviceProperties) -> Iterator[Plan]:
         images, scale = dense((count, channels, side, side), dtype), dense((channels, 1, 1), dtype)
         arrays = {"input": images, "output": images, "scale": scale, "bias": scale}
         yield make_plan(Normalization((0, 2, 3)), arrays, device)
+    for dtype, wide in ((FLOATS[0], F32), (F32, FLOATS[3]), (F32, F32), (FLOATS[1], FLOATS[1])):
+        images, scale = dense((64, 96, 55, 55), dtype), dense((55, 55), dtype)
+        arrays = {"input": images, "output": dense(images.shape, wide), "scale": scale, "bias": scale}
+        yield make_plan(Normalization((0, 2, 3)), arrays, device)
+    for dtype, length in itertools.product(FLOATS, (100_001, 100_040)):
+        lines = dense((300, length), dtype)
+        yield make_plan(Normalization((1,)), {"input": lines, "output": lines, "scale": FLOATS[3]}, device)
     for dtype, count in itertools.product(FLOATS, (1 << 16, 1 << 28)):
         size, scale = dtype.itemsize, dense((4, 10), dtype)
         images = ArrayLayout((2, count, 4, 10), (count * 40 * size, 40 * size, 10 * size, size), dtype, 16)

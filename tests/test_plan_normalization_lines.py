@@ -452,9 +452,9 @@ def test_runs_are_moved_by_the_grain(shape, dtype, grain):
         ((64, 64, 147, 147), "float32", "0"),
     ],
 )
-def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
-    array = layout(shape, dtype)
-    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+def test_long_runs_of_halves_are_moved_in_pieces_without_bulk_copies(shape, dtype, pieces):
+    array, device = layout(shape, dtype), H200._replace(compute_capability=(8, 0))
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}, device)
     assert kernels(plan) == ["normalize_stream"]
     assert (constants(plan)["IN_PIECES"], constants(plan)["OUTPUT_IN_RUNS"]) == (pieces, pieces)
 
@@ -464,8 +464,8 @@ def test_long_runs_of_halves_are_moved_in_pieces(shape, dtype, pieces):
     [((64, 64, 147, 147), "2", "4"), ((64, 96, 55, 55), "2", "4"), ((128, 256, 27, 27), "1", "8")],
 )
 def test_two_crews_of_loaders_put_halves_of_longer_runs_together(shape, crews, loaders):
-    array = layout(shape, "float16")
-    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    array, device = layout(shape, "float16"), H200._replace(compute_capability=(8, 0))
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array}, device)
     found = constants(plan)
     assert (found["IN_PIECES"], found["LOADER_CREWS"], found["LOADERS"]) == ("1", crews, loaders)
     warps = ("ADDERS", "PUBLISHERS", "FOLDERS", "NORMALIZERS")

@@ -157,12 +157,12 @@ def test_odd_runs_are_held_where_no_gpu_holds_a_stream():
     ("shape", "pitch", "dtype", "gaps"),
     [
         ((64, 256, 128, 128), 129, "float32", 128),  # 31 gaps of 4 bytes
-        ((64, 256, 128, 128), 136, "float32", 992),
+        ((64, 256, 128, 128), 136, "float32", 1024),  # 992, in lines of the cache
         ((64, 256, 128, 128), 137, "float32", 0),  # more than a sixteenth would be copied for nothing
         ((64, 256, 128, 128), 129, "float16", 128),
         ((64, 256, 128, 120), 121, "float32", 0),  # units would begin within a run
         ((64, 256, 24, 128), 129, "float32", 0),  # and end in another image
-        ((64, 256, 128, 128), 128, "float32", 0),
+        ((64, 256, 128, 128), 128, "float32", 384),  # runs that begin anywhere: two, 124 bytes apart, and a seam
     ],
 )
 def test_short_runs_are_copied_with_small_gaps(shape, pitch, dtype, gaps):
@@ -295,14 +295,98 @@ def test_halves_that_are_much_work_have_more_normalizers(shape, scale, dtype, no
     [
         ((2, 974_408), (1,), "4"),  # a block has two pieces of two units
         ((2, 480_000), (1,), "2"),
-        ((30, 974_408), (1,), "14"),
-        ((12, 1485, 2, 1747), (0, 2, 3), "8"),  # runs whose elements are copied one by one
-        ((1169, 8, 25, 131), (0, 2, 3), "13"),  # in larger pieces
+        ((30, 974_408), (1,), "13"),
     ],
 )
 def test_stages_are_no_more_than_are_used(shape, axes, stages):
     plan = make_plan(Normalization(axes), {"input": layout(shape), "output": layout(shape)})
     assert (kernels(plan), constants(plan)["STAGES"]) == (["normalize_stream"], stages)
+
+
+@pytest.mark.parametrize(
+    ("shape", "stages"),
+    [((12, 1485, 2, 1747), "8"), ((1169, 8, 25, 131), "13")],  # the latter in larger pieces
+)
+def test_elements_that_are_copied_one_by_one_have_few_stages(shape, stages):
+    arrays, device = {"input": layout(shape), "output": layout(shape)}, H200._replace(compute_capability=(8, 0))
+    plan = make_plan(Normalization((0, 2, 3)), arrays, device)
+    assert (kernels(plan), constants(plan)["STAGES"]) == (["normalize_stream"], stages)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "gap", "crews"),
+    [
+        ((64, 192, 71, 71), "float16", 158, "2"),  # 10082 bytes and these are a multiple of 128
+        ((64, 96, 55, 55), "float16", 46 + 112, "2"),
+        ((256, 768, 17, 17), "float16", 62, "4"),  # a unit has many
+        ((64, 192, 71, 71), "float32", 60, "2"),
+        ((64, 96, 55, 55), "float64", 120, "2"),
+        ((256, 768, 17, 17), "float32", 0, "1"),  # copied by threads
+        ((64, 64, 150, 150), "float16", 0, "1"),  # by grains
+        ((64, 64, 152, 152), "float16", 0, "1"),  # in whole chunks
+    ],
+)
+def test_long_odd_runs_are_copied_one_by_one(shape, dtype, gap, crews):
+    array = layout(shape, dtype)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    found = constants(plan)
+    assert kernels(plan) == ["normalize_stream"]
+    assert (int(found["RUN_GAP"]), found["LOADER_CREWS"]) == (gap, crews)
+    if gap:
+        run, elements = shape[2] * shape[3] * array.dtype.itemsize, 16384 // array.dtype.itemsize
+        assert (shape[1] * run - run - gap) % 128 == 0  # so each run is where it is in memory within 128 bytes
+        assert int(found["GAPS"]) >= (elements // (shape[2] * shape[3]) + 2) * gap + 16
+        assert int(found["STAGES"]) % int(crews) == 0
+        assert found["SAME_PLACES"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("axes", "scale", "out", "same"),
+    [
+        ((2, 3), None, None, "1"),
+        ((2, 3), (1, 128, 1, 1), None, "1"),
+        ((2, 3), (1, 1, 1, 511), None, "0"),  # a group has several scales
+        ((2, 3), None, ("float16", 0), "0"),  # other elements
+        ((2, 3), None, ("float32", 4), "0"),  # that begin elsewhere
+        ((2, 3), None, ("float32", 16), "1"),
+    ],
+)
+def test_results_are_taken_from_where_their_elements_lie(axes, scale, out, same):
+    shape = (8, 128, 509, 511)
+    arrays = {"input": layout(shape), "output": layout(shape)}
+    if scale:
+        strides = tuple(0 if size == 1 else 1 for size in scale)
+        arrays["scale"] = layout(shape, strides=strides)
+    if out:
+        dtype, offset = out
+        strides = tuple(int(np.prod(shape[axis + 1 :])) for axis in range(4))
+        arrays["output"] = layout(shape, dtype, strides, offset or 16)
+    plan = make_plan(Normalization(axes), arrays)
+    assert kernels(plan) == ["normalize_stream"]
+    assert (constants(plan)["SAME_PLACES"], constants(plan)["KEEPS_PLACES"]) == (same, "1")
+
+
+@pytest.mark.parametrize(
+    ("shape", "keeps", "same"),
+    [
+        ((4096, 65_536), "0", "0"),
+        ((4096, 65_540), "1", "1"),  # whole chunks, amid lines of the cache
+        ((64, 4_194_300), "1", "0"),  # of which some have to be held
+        ((64, 4_194_301), "1", "0"),
+        ((300, 700_001), "1", "1"),
+    ],
+)
+def test_units_keep_their_places_within_lines_of_the_cache(shape, keeps, same):
+    found = constants(make_plan(Normalization((1,)), {"input": layout(shape), "output": layout(shape)}))
+    assert (found["KEEPS_PLACES"], found["SAME_PLACES"]) == (keeps, same)
+    assert int(found["HELD"]) == (2 if shape[0] == 64 else 0)
+
+
+@pytest.mark.parametrize(("shape", "piece"), [((64, 192, 71, 71), "2"), ((64, 64, 147, 147), "2")])
+def test_a_ring_has_room_for_two_groups_of_pieces_that_are_not_held(shape, piece):
+    array = layout(shape)
+    plan = make_plan(Normalization((0, 2, 3)), {"input": array, "output": array})
+    assert (constants(plan)["PIECE"], constants(plan)["HELD"]) == (piece, "0")
 
 
 @pytest.mark.parametrize(
@@ -324,7 +408,7 @@ def test_rings_leave_first_level_cache_to_loading_threads(shape, dtype, step, ow
     arrays = {"input": layout(shape, dtype, strides), "output": layout(shape, dtype)}
     if own:
         arrays["scale"] = layout(shape, dtype, tuple(0 if axis == 1 else stride for axis, stride in enumerate(strides)))
-    plan = make_plan(Normalization((0, 2, 3)), arrays)
+    plan = make_plan(Normalization((0, 2, 3)), arrays, H200._replace(compute_capability=(8, 0)))
     if stages is None:
         assert "normalize_stream" not in kernels(plan)
     else:

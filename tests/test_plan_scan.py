@@ -355,3 +355,23 @@ def test_how_the_only_line_of_an_axis_lies_does_not_matter(shape):
     ]
     assert plans[0].source == plans[1].source == "scan_short_lines.cu"
     assert constants(plans[0]) == constants(plans[1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "keeps"),
+    [
+        ("float32", (64, 4_194_304), "0"),  # each line begins with one of the cache
+        ("float32", (64, 4_194_308), "1"),
+        ("float32", (64, 4_194_301), "1"),
+        ("float32", (4096, 65_540), "1"),
+        ("float32", (8192, 32_772), "0"),  # of few tiles
+        ("float64", (4096, 32_770), "1"),
+        ("float16", (1000, 200_008), "0"),  # which take more registers
+    ],
+)
+def test_tiles_of_long_lines_keep_their_places_within_lines_of_the_cache(dtype, shape, keeps):
+    array = layout(shape, dtype)
+    plan = make_plan(Scan("sum", np.dtype(dtype), 1), {"input": array, "output": array})
+    assert kernels(plan) == ["scan_stream"]
+    assert constants(plan)["KEEPS_PLACES"] == keeps
+    assert plan.launches[0].shared_bytes == int(constants(plan)["STAGES"]) * (32768 + 128 * int(keeps))

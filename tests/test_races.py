@@ -178,9 +178,10 @@ def test_cases_move_staged_lines_in_steps_of_every_kind(plans: list[Plan]):
     assert {constant["THREADS"] == constant["LINES"] for constant in constants} == {False, True}
 
 
-def test_cases_load_long_runs_by_one_crew_and_by_two(plans: list[Plan]):
-    crews = {dict(plan.constants)["LOADER_CREWS"] for plan in plans if plan.source == "normalization_stream.cu"}
-    assert crews == {"1", "2"}
+def test_cases_load_long_runs_by_some_crews(plans: list[Plan]):
+    found = [dict(plan.constants) for plan in plans if plan.source == "normalization_stream.cu"]
+    assert {constants["LOADER_CREWS"] for constants in found if constants["IN_PIECES"] == "1"} == {"1", "2"}
+    assert {constants["LOADER_CREWS"] for constants in found if constants["RUN_GAP"] != "0"} == {"2", "4"}
 
 
 def test_cases_begin_at_once_and_one_after_the_other(plans: list[Plan]):

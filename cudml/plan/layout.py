@@ -16,6 +16,9 @@ VECTOR_BYTES = 16
 #: What memory moves at least: to write less of it, it is read first.
 SECTOR_BYTES = 32
 
+#: A line of the cache. Bulk copies are faster where they keep the place within one: kernels/gate.cuh.
+CACHE_LINE_BYTES = 128
+
 #: Elements that show how another array scatters them.
 _SAMPLE = 256
 

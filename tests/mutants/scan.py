@@ -165,7 +165,7 @@ MUTANTS = [
            "outputs(staged + [-bytes.outputs-]{+0+}, here"),
     # runs.cuh
     Mutant("bytes across pieces shifted twice as far", "runs.cuh", "rows of odd bytes", ALL,
-           "word[i + 1], offset % 4 * [-8-]{+16+});"),
+           "high.word[0], offset * [-8-]{+16+})};"),
     Mutant("run without its last element", "runs.cuh", "rows of odd halves", ALL,
            "if (i < (leads ? first : count{+ - 1+}))"),
     Mutant("piece of a run too many", "runs.cuh", "rows of odd halves", CHECKING,

@@ -11,6 +11,7 @@ from cudml.normalization import batch_norm, group_norm, layer_norm, mean_var, me
 from cudml.plan.device import DeviceProperties
 from race_cases.calls import Arrays, AsArray, Call, floats, laid_out, values
 from race_cases.devices import (
+    COPYING_GPU,
     FAST_STRIPS_GPU,
     FIVE_ALONE,
     FIVE_BLOCKS,
@@ -211,12 +212,13 @@ def scaled(
     of_bias: tuple[int, ...] | None = None,
     dtype: Any = np.float32,
 ) -> Call:
-    """With a scale of this shape, and a bias of the same or another."""
+    """With a scale of this shape, and a bias of the same or another; "same" as `out` is in place."""
     x, scale, bias = floats(shape, dtype), floats(of, np.float32, 1), floats(of_bias or of, np.float32, 2)
 
     def compute(make: AsArray) -> Any:
-        target = laid_out(make, np.zeros_like(x), out)
-        return mean_variance_normalization(make(x), make(scale), make(bias), axes=axes, out=target)
+        source = make(x)
+        target = source if out == "same" else laid_out(make, np.zeros_like(x), out)
+        return mean_variance_normalization(source, make(scale), make(bias), axes=axes, out=target)
 
     return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), TOLERANCE[dtype], device)
 
@@ -239,6 +241,7 @@ SMALL_GROUPS = [
     normalization("rows of halves as floats", (5, 3000), np.float16, (1,), out="contiguous", out_dtype=np.float32),
     normalization("odd row of halves as floats", (1, 3001), np.float16, (1,), out="contiguous", out_dtype=np.float32),
     normalization("odd rows of floats as doubles", (5, 901), np.float32, (1,), out="contiguous", out_dtype=np.float64),
+    scaled("short groups by the grain in place", (5, 16, 100), (0, 2), (5, 1, 100), out="same", dtype=np.float16),
     normalization("groups of one element", (70, 1), np.float32, (1,)),
     normalization("groups of a chunk", (300, 3), np.float32, (1,)),
     normalization("groups of two lanes", (800, 8), np.float32, (1,)),
@@ -455,12 +458,15 @@ STREAMS = [
     normalization("stream round a small ring", (12, 20_001), np.float32, (1,), device=TIGHT_GPU),
     normalization("stream of halves round a small ring", (12, 40_001), np.float16, (1,), device=TIGHT_GPU),
     normalization("stream in place", (2, 30_000), np.float32, (1,), out="same", device=NO_CLUSTERS),
-    normalization("stream of units held in registers", (3, 90_000), np.float32, (1,), out="same"),
+    normalization("stream of units held in registers", (3, 90_016), np.float32, (1,), out="same"),
+    normalization(
+        "stream stored at other places", (3, 20_001), np.float32, (1,), out="offset by an element", device=NO_CLUSTERS
+    ),
     normalization("stream of halves", (2, 40_000), np.float16, (1,), device=NO_CLUSTERS),
     normalization("stream of runs", (8, 3, 4096), np.float32, (0, 2)),
     normalization("stream of short runs", (60, 3, 300), np.float32, (0, 2), device=NO_CLUSTERS),
     normalization("stream of runs of grains", (170, 3, 204), np.float16, (0, 2)),
-    normalization("stream of long odd runs", (60, 2, 601), np.float16, (0, 2), device=NO_CLUSTERS),
+    normalization("stream of long odd runs", (60, 2, 601), np.float16, (0, 2), device=COPYING_GPU),
     normalization("stream of odd runs of hardly a row", (140, 2, 259), np.float16, (0, 2), device=NO_CLUSTERS),
     normalization(
         "stream of long odd runs in place",
@@ -469,9 +475,34 @@ STREAMS = [
         (0, 2),
         "offset by an element",
         "same",
+        COPYING_GPU,
+    ),
+    normalization("stream of seams", (60, 2, 601), np.float16, (0, 2), device=NO_CLUSTERS),
+    normalization("stream of seams round a small ring", (9, 2, 2501), np.float16, (0, 2), device=TIGHT_BLOCK),
+    normalization("stream of seams of doubles", (9, 2, 1201), np.float64, (0, 2), device=NO_CLUSTERS),
+    normalization("stream of seams of floats", (14, 2, 1203), np.float32, (0, 2), out="same", device=NO_CLUSTERS),
+    normalization(
+        "stream of seams at other places",
+        (14, 2, 2501),
+        np.float16,
+        (0, 2),
+        "offset by an element",
+        "same",
         NO_CLUSTERS,
     ),
-    normalization("long odd runs round a small ring", (14, 2, 2501), np.float16, (0, 2), device=TIGHT_BLOCK),
+    normalization(
+        "stream of seams that become wider",
+        (14, 2, 1203),
+        np.float16,
+        (0, 2),
+        out="contiguous",
+        device=NO_CLUSTERS,
+        out_dtype=np.float32,
+    ),
+    scaled("scaled stream of seams", (60, 2, 603), (0, 2), (2, 1), NO_CLUSTERS, dtype=np.float16),
+    scaled("stream of seams scaled one by one", (60, 2, 603), (0, 2), (2, 603), NO_CLUSTERS, dtype=np.float16),
+    normalization("stream of padded seams", (14, 2, 1203), np.float32, (0, 2), "padded lines", device=NO_CLUSTERS),
+    normalization("stream amid lines of the cache", (3, 20_004), np.float32, (1,), device=NO_CLUSTERS),
     scaled("stream scaled by runs", (3, 30, 602), (1, 2), (30, 1), NO_CLUSTERS),
     scaled("stream scaled by runs of two axes", (2, 5, 9, 402), (1, 2, 3), (5, 1, 1), NO_CLUSTERS, of_bias=(9, 1)),
     normalization("stream of padded runs", (60, 3, 300), np.float32, (0, 2), "padded lines", device=NO_CLUSTERS),

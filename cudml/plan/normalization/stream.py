@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, power_of_two
+from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.ring import (
     GATES_BYTES,
@@ -18,6 +18,7 @@ from cudml.plan.normalization.ring import (
     units_of_block,
 )
 from cudml.plan.normalization.runs import grain_of, in_long_runs, store_halves_in_runs
+from cudml.plan.normalization.staged_units import StagedUnits
 from cudml.plan.normalization.steps import SUMS_BYTES
 from cudml.plan.plan import Plan
 from cudml.plan.spec import Normalization
@@ -51,12 +52,6 @@ _STAGES_BESIDE_CACHE = 11
 #: 1, 2, 3 829 and 673.
 _FEW_UNITS_OF_BLOCK, _MANY_UNITS_OF_BLOCK = 5, 8
 
-#: Runs that bulk copies load: a copy costs some 40 ns of a multiprocessor of an H200 whatever its size.
-_LEAST_RUN_BYTES = 2048
-
-#: The part of a run that a gap behind it may be to be copied too.
-_MOST_GAP = 1 / 16
-
 #: How the line is manned: what was the fastest of some dozens on an H200. More folders would ask for so much that the
 #: others come late. Fewer warps have more registers: adders where normalizers hold scale and bias of every element that
 #: every group has, where groups that begin at any element are of halves or have scale and bias of every element, where
@@ -76,6 +71,11 @@ _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 #: float16s over 0, 2, 3, took an H100 37.8 us so and 39.2 by one crew, of 5041 109 and 116, of 21609 81 and 87, but of
 #: 1225, (64, 288, 35, 35), 49.8 and 49.0.
 _LEAST_RUN_OF_CREWS = 2048
+
+#: Crews, and how many more if runs that are copied one by one are shorter than that: over 0, 2, 3 (256, 768, 17, 17)
+#: float16s take an H200 117 us by four crews and 150 by two, (1550, 256, 21, 21) floats 417 and 435, but (64, 192, 71,
+#: 71) 153 and 148, float16s 90.4 and 89.5, (200, 128, 73, 73) 193 and 185.
+_CREWS, _MORE_CREWS, _LEAST_RUN_OF_TWO = 2, 4, 700
 
 #: Teams, from which on they draw, what they draw at a time, and how many times the input is as large as the cache, at
 #: the least: 8 teams take 0.535 ms for (4096, 65536) in place of 0.547, and 16 groups at a time cost 0.008 more; 33
@@ -139,20 +139,21 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         return None
     elements = _UNIT_ROWS * LANES * groups.chunk
     packed = {f"{name.upper()}_PACKED": groups.packed(name) for name in ("input", "output", "scale", "bias")}
-    able = device.bulk_copies
-    gaps = _gaps(groups, elements) if able else 0
-    bulk = gaps > 0 or (able and _has_long_runs(groups, elements))
-    stage_bytes = UNIT_BYTES + gaps + (VECTOR_BYTES if bulk and not packed["INPUT_PACKED"] else 0)
-    stored_rows = _STORED_ROWS if store_halves_in_runs(groups) else 1
-    in_chunks = packed["OUTPUT_PACKED"] and not groups.are_widened
-    buffers = 0 if in_chunks else stored_rows * _NORMALIZERS * LANES * groups.chunk * groups.widest
+    staged = StagedUnits.of(groups, elements, device)
+    stage_bytes = UNIT_BYTES + staged.bytes_beside
     cut = Cut(groups.count, math.ceil(groups.length / elements), groups.count, 1)
-    room = stages_of(device, stage_bytes + _beside_bytes(groups), buffers + _BATCHES_BYTES)
-    ring = _ring(groups, cut, room, bulk, gaps > 0, device)
+    room = stages_of(device, stage_bytes + _beside_bytes(groups), _BATCHES_BYTES)
+    same_places = _are_at_same_places(groups, staged, cut, room, device)
+    stored_rows = _STORED_ROWS if store_halves_in_runs(groups) else 1
+    in_pieces = same_places or (packed["OUTPUT_PACKED"] and not groups.are_widened)
+    buffers = 0 if in_pieces else stored_rows * _NORMALIZERS * LANES * groups.chunk * groups.widest
+    if buffers:
+        room = stages_of(device, stage_bytes + _beside_bytes(groups), buffers + _BATCHES_BYTES)
+    ring = _ring(groups, cut, room, staged, same_places, device)
     if ring is None:
         return None
     pieces = math.ceil(cut.units / ring.piece)
-    if pieces > (_MOST_FOLDED if ring.piece == 1 and not bulk else _MOST_FOLDS * _MOST_FOLDED):
+    if pieces > (_MOST_FOLDED if ring.piece == 1 and not staged.bulk else _MOST_FOLDS * _MOST_FOLDED):
         return None
     folded = max(_LEAST_FOLDED, min(power_of_two(pieces), _MOST_FOLDED))
     whole = groups.length % elements == 0 and cut.units % ring.piece == 0
@@ -161,11 +162,14 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         **groups.constants(spec),
         **packed,
         "EVICTION": groups.eviction,
-        **_moves(groups, bulk),
+        **_moves(groups, staged.bulk),
         "PUBLISHERS": ring.publishers,
         "LOADER_CREWS": ring.loader_crews,
         "STORED_ROWS": stored_rows,
-        "GAPS": gaps,
+        "GAPS": staged.gaps,
+        "KEEPS_PLACES": staged.keeps_places,
+        "RUN_GAP": staged.run_gap,
+        "SAME_PLACES": same_places,
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": ends,
         "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.operands.are_own,
@@ -174,7 +178,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "FOLDED": folded,
         "FOLDS": math.ceil(pieces / folded),
     }
-    constants["DRAWN"] = drawn = _drawn(groups, ring, cut, device) if bulk and packed["OUTPUT_PACKED"] else 0
+    constants["DRAWN"] = drawn = _drawn(groups, ring, cut, device) if staged.bulk and packed["OUTPUT_PACKED"] else 0
     shared_bytes = ring.stages * stage_bytes + buffers
     return plan_ring("stream", groups, spec, device, ring, shared_bytes, cut, constants, drawn > 0, folded)
 
@@ -233,34 +237,63 @@ def _beside_bytes(groups: Groups) -> int:
     return GATES_BYTES + normal_bytes + _SHIFT_BYTES + _ADDERS * SUMS_BYTES
 
 
-def _ring(groups: Groups, cut: Cut, room: int, bulk: bool, gaps: bool, device: DeviceProperties) -> Ring | None:
+def _ring(
+    groups: Groups, cut: Cut, room: int, staged: StagedUnits, same_places: bool, device: DeviceProperties
+) -> Ring | None:
     """With `room` for so many stages."""
-    own, size = groups.operands.are_own, groups.source.dtype.itemsize
+    own, size, bulk = groups.operands.are_own, groups.source.dtype.itemsize, staged.bulk
     most = _most_stages(groups, cut, room, bulk, device)
-    piece = piece_of(cut, 1, most, 1 if own else _BEST_PIECE, device, _MOST_FOLDED)
+    piece = (_piece(groups, cut, most // 2, device) if same_places else None) or _piece(groups, cut, most, device)
     if piece is None:
         return None
     kept = bulk and _keeps_operands(groups, cut, piece, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and grain_of(groups, "input") > 1
-    in_crews = not bulk and in_long_runs(groups, "input") and groups.reduced.sizes[-1] >= _LEAST_RUN_OF_CREWS
     halves, begins_at_words = size == 2, groups.step_of_runs("input") >= 4
     own_halves = own and halves and not groups.packed("input") and not begins_at_words
     few_adders = own_halves or (groups.begins_anywhere and (own or halves))
-    many_adders = ((bulk and not gaps) or by_grains) and not few_adders
+    many_adders = ((bulk and not staged.gaps) or by_grains) and not few_adders
     stages = _stages(groups, cut, piece, most, bulk, device)
+    crews = _crews(groups, staged, stages)
+    if staged.run_gap:
+        stages -= stages % crews  # each stage is loaded by one crew
+    holds = bulk and not own and not same_places
     return Ring(
         columns=1,
         piece=piece,
         stages=stages,
-        held=max(0, min(_MOST_HELD, 2 * piece - most, piece - 1)) if bulk and not own else 0,
-        loaders=1 if bulk else _FEW_LOADERS if by_grains or in_crews else _ORDINARY_LOADERS,
+        held=max(0, min(_MOST_HELD, 2 * piece - most, piece - 1)) if holds else 0,
+        loaders=1 if bulk else _FEW_LOADERS if by_grains or crews > 1 else _ORDINARY_LOADERS,
         adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if many_adders else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _folders(cut, piece, device), stages // piece)),
         normalizers=_NORMALIZERS if bulk or own or in_runs or size == 2 else _FEW_NORMALIZERS,
         publishers=0 if kept else 1,
-        loader_crews=2 if in_crews else 1,
+        loader_crews=crews,
     )
+
+
+def _piece(groups: Groups, cut: Cut, stages: int, device: DeviceProperties) -> int | None:
+    """Units of a piece, where so many stages have room for a block's share of a group."""
+    return piece_of(cut, 1, stages, 1 if groups.operands.are_own else _BEST_PIECE, device, _MOST_FOLDED)
+
+
+def _are_at_same_places(groups: Groups, staged: StagedUnits, cut: Cut, stages: int, device: DeviceProperties) -> bool:
+    """Whether normalizers take results from where their elements lie. Not of one run of more than halves if that has
+    to be held in part: (64, 4194301) floats take an H200 621 us by chunks and 652 so, (300, 700001) 428 and 425, (64,
+    8388605) float16s 680 and 663."""
+    if not staged.keep_places_of_results(groups):
+        return False
+    holds = _piece(groups, cut, min(stages, _MOST_STAGES) // 2, device) is None
+    return not holds or staged.run_gap > 0 or groups.source.dtype.itemsize <= 2
+
+
+def _crews(groups: Groups, staged: StagedUnits, stages: int) -> int:
+    """Of loaders, who take turns with so many stages: of one each where runs end anywhere."""
+    run = groups.reduced.sizes[-1]
+    if staged.run_gap:
+        return min(_CREWS if run >= _LEAST_RUN_OF_TWO else _MORE_CREWS, power_of_two_within(stages))
+    are_long = not staged.bulk and in_long_runs(groups, "input") and run >= _LEAST_RUN_OF_CREWS
+    return _CREWS if are_long else 1
 
 
 def _most_stages(groups: Groups, cut: Cut, room: int, bulk: bool, device: DeviceProperties) -> int:
@@ -297,25 +330,3 @@ def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperti
     """Whether scale and bias of some units stay in registers: each block has the same large piece of all groups."""
     same = groups.operands.repeat() and math.ceil(cut.units / piece) <= device.multiprocessors
     return groups.operands.are_own and same and piece >= _LEAST_PIECE_KEPT
-
-
-def _has_long_runs(groups: Groups, elements: int) -> bool:
-    """Whether bulk copies can load any unit: one of a single run, or one for each of its runs by a lane."""
-    size, run = groups.source.dtype.itemsize, groups.reduced.sizes[-1]
-    if groups.is_one_run("input"):
-        return True
-    return groups.packed("input") and run * size >= _LEAST_RUN_BYTES and elements // run + 2 <= LANES
-
-
-def _gaps(groups: Groups, elements: int) -> int:
-    """Bytes between the runs of a unit, rounded up, where these are short and so near that a bulk copy takes them
-    together; else 0."""
-    sizes, strides = groups.reduced.sizes, groups.reduced.strides["input"]
-    size, run = groups.source.dtype.itemsize, sizes[-1]
-    if len(sizes) < 2 or strides[-1] != size or elements % run or run % groups.chunk:
-        return 0
-    gap = strides[-2] - run * size
-    in_one = len(sizes) == 2 or run * sizes[-2] % elements == 0
-    if not in_one or not 0 < gap <= _MOST_GAP * run * size:
-        return 0
-    return VECTOR_BYTES * math.ceil((elements // run - 1) * gap / VECTOR_BYTES)
