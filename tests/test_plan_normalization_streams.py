@@ -382,6 +382,13 @@ def test_units_keep_their_places_within_lines_of_the_cache(shape, keeps, same):
     assert int(found["HELD"]) == (2 if shape[0] == 64 else 0)
 
 
+def test_units_with_their_own_scale_lie_at_the_begin_of_their_stages():
+    shape = (64, 4_194_300)
+    arrays = {"input": layout(shape), "output": layout(shape), "scale": layout(shape, strides=(0, 1))}
+    found = constants(make_plan(Normalization((1,)), arrays))
+    assert (found["KEEPS_PLACES"], found["OPERANDS_AGAIN"], found["STAGES"]) == ("0", "1", "14")
+
+
 @pytest.mark.parametrize(("shape", "piece"), [((64, 192, 71, 71), "2"), ((64, 64, 147, 147), "2")])
 def test_a_ring_has_room_for_two_groups_of_pieces_that_are_not_held(shape, piece):
     array = layout(shape)
