@@ -12,14 +12,11 @@ import numpy as np
 import cudml
 from benchmarks import peers as libraries
 from benchmarks.case import ADDITION, Arrays, Call, Case, filled
-from benchmarks.scan import VIEWS, Shape, View
+from benchmarks.scan import Shape, View, view_of
 
 _GI = 1 << 30  # bytes of an operand
 
-_VIEWS = {
-    **VIEWS,
-    "misaligned": View(lambda shape: (*shape[:-1], shape[-1] + 1), lambda stored: stored[..., 1:], of_output=True),
-}
+_MISALIGNED = View(lambda shape: (*shape[:-1], shape[-1] + 1), lambda stored: stored[..., 1:], of_output=True)
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,12 @@ class ModulusCase(Case):
     @property
     def views(self) -> tuple[View | None, View | None, View | None]:
         """Of the operands and the output."""
-        view = _VIEWS.get(self.options.get("view", ""))
-        both = self.options.get("views") == 2
-        return view, view if both else None, view if view and view.of_output else None
+        name = self.options.get("view")
+        if name is None:
+            return None, None, None
+        view = _MISALIGNED if name == "misaligned" else view_of(name)
+        both = self.options.get("views") == 2 and len(self.divisor_shape) == len(self.shape)
+        return view, view if both else None, view if view.of_output else None
 
     @property
     def bytes(self) -> int:

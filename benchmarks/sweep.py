@@ -3,8 +3,8 @@
 What `benchmarks.run` measures are shapes that somebody thought of. These are drawn at random, from 2^12 elements to
 2^27, and measured beside a copy and torch. Printed are those that torch is faster at, and those far behind the copy;
 and of those whose times another version wrote to a file before, on the same GPU, which take longer now. With --compiled
-they are normalizations alone, beside torch.compile too, which takes a second or two for each; with --orders scans and
-normalizations of arrays whose axes lie in any order.
+they are normalizations alone, beside torch.compile too, which takes a second or two for each; with --orders arrays
+whose axes lie in any order.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def cases(seed: int, count: int, compiled: bool = False, orders: bool = False) -
     while len(seen) < count:
         family, case = _draw_case(draw)
         if orders:
-            if family is modulus or len(case.shape) == 1:
+            if len(case.shape) == 1:
                 continue
-            case = replace(case, options={**case.options, "view": _draw_order(draw, len(case.shape))})
+            case = replace(case, options={**case.options, **_draw_order(draw, family, len(case.shape))})
         # The formula that is compiled computes in float32.
         case = replace(case, compiled_peer=compiled and "scale" in case.options and case.dtype != "float64")
         is_asked_for = case.compiled_peer or not compiled
@@ -115,7 +115,7 @@ def _draw_case(draw: Draw) -> tuple[Family, Case]:
         shape = draw.shape(draw.size(), _RANKS[draw.number(len(_RANKS))])
         return scan, scan.ScanCase("cumsum", draw.one_of(_SCANNED), shape, draw.number(len(shape)))
     if kind == "modulus":
-        shape, divisor = draw.shape(draw.size(), 2), draw.one_of(_DIVISORS)
+        shape, divisor = draw.shape(draw.size(), 2 + draw.number(3)), draw.one_of(_DIVISORS)
         given = {"divisor": divisor} if divisor else {}
         return modulus, modulus.ModulusCase("fmod", draw.one_of(_DIVIDED), shape, None, given)
     is_per_channel = kind == "group norm"
@@ -128,9 +128,11 @@ def _draw_case(draw: Draw) -> tuple[Family, Case]:
     return normalization, normalization.NormalizationCase(op, dtype, shape, axis, options)
 
 
-def _draw_order(draw: Draw, rank: int) -> str:
-    """The output lies like the input, as it does if none is given, or in C order."""
-    return scan.name_of_order(draw.order(rank), of_output=draw.number(3) > 0)
+def _draw_order(draw: Draw, family: Family, rank: int) -> dict[str, Any]:
+    """The output lies like the input, as it does if none is given, or in C order; a divisor like the dividend or in C
+    order."""
+    view = {"view": scan.name_of_order(draw.order(rank), of_output=draw.number(3) > 0)}
+    return {**view, "views": 1 + draw.number(2)} if family is modulus else view
 
 
 def _draw_groups(draw: Draw) -> tuple[tuple[int, ...], int | tuple[int, ...]]:

@@ -394,7 +394,8 @@ def test_a_sweep_of_orders_draws_arrays_of_several_axes() -> None:
     views = {case.options["view"] for case in drawn}
     assert {"axes 1 0", "axes 1 0 of the input", "axes 0 1"} <= views
     assert all(len(case.shape) > 1 for case in drawn)
-    assert {case.op for case in drawn} == {"cumsum", "mean_variance_normalization", "mean_var"}
+    assert {case.op for case in drawn} == {"cumsum", "mean_variance_normalization", "mean_var", "fmod"}
+    assert {case.options["views"] for case in drawn if case.op == "fmod"} == {1, 2}
 
 
 def test_an_order_is_that_of_the_array_in_memory() -> None:
