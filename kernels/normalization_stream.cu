@@ -18,6 +18,7 @@
 //     OPERANDS_KEPT    units of a piece, the last ones, whose scale and bias stay in registers: the same for all groups
 //     NORMALIZER_REGISTERS, OTHER_REGISTERS   of a thread of the normalizers, who need more, and of the others; 0: as
 //                      the compiler shares them out
+//     SPARES      warps that do nothing, so that the others that are no normalizers are four or eight
 //     OF_UNITS    1: scale and bias of chunks are the same for a whole unit
 //     PUBLISHERS  1: a warp publishes the sums of pieces; 0: the folder does, if a block has no two pieces of a group
 //     FOLDED      pieces whose sums a folder loads at a time, a power of two from 16 on
@@ -30,8 +31,8 @@
 #include "normalization_stream_sums.cuh"
 
 constexpr int FIRST_ADDER = LOADERS * LOADER_CREWS, PUBLISHER = FIRST_ADDER + ADDERS,
-              FIRST_FOLDER = PUBLISHER + PUBLISHERS, FIRST_NORMALIZER = FIRST_FOLDER + FOLDERS,
-              WARPS = FIRST_NORMALIZER + NORMALIZERS;
+              FIRST_FOLDER = PUBLISHER + PUBLISHERS, FIRST_SPARE = FIRST_FOLDER + FOLDERS,
+              FIRST_NORMALIZER = FIRST_SPARE + SPARES, WARPS = FIRST_NORMALIZER + NORMALIZERS;
 
 constexpr int ARRIVALS = HAS_SEAMS ? 2 : 1;  // of a loader at a stage, with copies and with what these leave
 constexpr int GATES = DRAWN > 0 && KNOWN > STAGES ? KNOWN : STAGES;  // of each kind, at the most
@@ -76,5 +77,5 @@ normalize_stream(const char* input, char* output, const char* scale, const char*
     if (warp < FIRST_ADDER) load_units(work, turn, team, warp);
     else if (warp < PUBLISHER) add_units(work, turn, parts, warp - FIRST_ADDER);
     else if (warp < FIRST_FOLDER) publish_pieces(work, turn, parts);
-    else fold_groups(work, turn, parts, warp - FIRST_FOLDER);
+    else if (warp < FIRST_SPARE) fold_groups(work, turn, parts, warp - FIRST_FOLDER);
 }

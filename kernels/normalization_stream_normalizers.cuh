@@ -18,10 +18,17 @@ struct Rows {
     Held<Chunk> chunk[AT_ONCE];
 };
 
-// Their scale and bias. They stay in registers while units of the same place in groups of the same scale and bias
-// follow one another, which is where a block has the same piece of every group.
+// Scale and bias of a row. Those of elements are in whole words, as halves would take a register each, of which there
+// are too few: (1000, 200001) float16s take an H200 306 us so and 319 otherwise; but (500, 500010), which are stored in
+// words, 366 and 347.
+constexpr bool OPERANDS_IN_WORDS =
+    (HAS_SCALE == OF_ELEMENTS || HAS_BIAS == OF_ELEMENTS) && (OPERANDS_KEPT > 0 || !STORED_IN_WORDS);
+using OperandsOfRow = Select<OPERANDS_IN_WORDS, Held<Operands<CHUNK>>, Operands<CHUNK>>::type;
+
+// They stay in registers while units of the same place in groups of the same scale and bias follow one another, which
+// is where a block has the same piece of every group.
 struct RowOperands {
-    Operands<CHUNK> row[AT_ONCE];
+    OperandsOfRow row[AT_ONCE];
     const char* scale = nullptr;
     const char* bias = nullptr;
     Index first = -1;
@@ -35,8 +42,10 @@ struct RowOperands {
                 row[r] = row[0];
                 continue;
             }
-            row[r].load_once(group);
-            load_operands(group, work.g, number + r * ROW + lane_index() * CHUNK, end, row[r]);
+            Operands<CHUNK> loaded;
+            loaded.load_once(group);
+            load_operands(group, work.g, number + r * ROW + lane_index() * CHUNK, end, loaded);
+            row[r] = loaded;
         }
     }
 };
@@ -45,7 +54,7 @@ struct RowOperands {
 // beside what streams through it: 64 groups of 16 MiB take an H200 0.86 ms if none of 8 units is kept, 0.66 if 2 are,
 // and 0.62 if 4 are, for which the other warps hand registers over.
 struct KeptOperands {
-    Operands<CHUNK> row[OPERANDS_KEPT > 0 ? OPERANDS_KEPT : 1][ROUNDS][AT_ONCE];
+    OperandsOfRow row[OPERANDS_KEPT > 0 ? OPERANDS_KEPT : 1][ROUNDS][AT_ONCE];
 
     __device__ void take(const Work& work, const TurnOf& turn, int begin) {
         const Arrays group = work.group(turn.bundle);
@@ -88,7 +97,8 @@ __device__ void store_rows(const Work& work, RowBuffer& buffer, const Arrays& gr
 #pragma unroll
     for (int r = 0; r < AT_ONCE; r++) {
         const Index row = unit.begin + first + r * ROW;
-        Result result = normalized(rows.chunk[r], normal, operands.row[r], work.p);
+        const Operands<CHUNK> of_row = operands.row[r];
+        Result result = normalized(rows.chunk[r], normal, of_row, work.p);
         if constexpr (WHOLE && OUTPUT_PACKED && !STORED_WIDENED) {
             char* to = group.output + packed_offset<OF_OUTPUT, Output>(work.g, row + lane_index() * CHUNK);
             if (OPERANDS_AGAIN) store_streaming(reinterpret_cast<Result*>(to), result);

@@ -6,6 +6,8 @@
 //
 // Constants that the plan sets, beside those of normalization_lines.cuh and normalization_tiles.cuh:
 //     ROUNDS          so many times its rows does a warp add up in a tile, a power of two; 1 if they are normalized
+//     SAME_OPERANDS   1: all groups read scale and bias of their elements, which are the same: tiles of the same place
+//                     follow each other when they are normalized
 #include "ahead.cuh"
 #include "normalization_lines.cuh"
 #include "normalization_tiles.cuh"
@@ -15,9 +17,10 @@ static_assert(ROWS == ROWS_IN_TREE, "tiles of powers of two");
 struct Work {
     Index group, tile, begin;  // the first element of this warp's rows, less what first_of_row() adds
 
-    __device__ Work(const Geometry& g, Index number) {
-        group = number / g.tiles;
-        tile = number - group * g.tiles;
+    __device__ Work(const Geometry& g, Index number, bool by_groups = true) {
+        const Index inner = by_groups ? g.tiles : g.groups, outer = number / inner, rest = number - outer * inner;
+        group = by_groups ? outer : rest;
+        tile = by_groups ? rest : outer;
         begin = (tile * ROUNDS * WARPS + warp_index() * (ROUNDS - 1)) * ROWS * ROW;
     }
 };
@@ -79,7 +82,8 @@ apply_tiled_lines(const char* input, char* output, const char* scale, const char
                   double bias_number, const Normalizer<Compute>* normalizers, Geometry g, Parameters p) {
     __shared__ RowBuffer buffers[SPREAD ? BLOCK / LANES : 1];
     RowBuffer& buffer = buffers[SPREAD ? threadIdx.x / LANES : 0];
-    const Work work(g, static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x));  // what was read last first
+    const Index from_last = static_cast<Index>(gridDim.x) - 1 - static_cast<Index>(blockIdx.x);  // as it was read last
+    const Work work(g, from_last, !SAME_OPERANDS);
     const Arrays arrays = {input, output, scale, bias, scale_number, bias_number, nullptr, nullptr};
     const Arrays group = arrays.at(g.kept.offsets(work.group));
     const Normalizer<Compute>& normalizer = normalizers[work.group];

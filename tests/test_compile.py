@@ -401,8 +401,20 @@ def test_kernels_wait_before_anything_else_if_they_are_launched_early():
             waited_ahead = waits[1] if waits else ""
 
 
-def test_kernels_begin_with_the_registers_that_their_warps_share():
-    row, many = ArrayLayout((64, 1 << 22), (0, 4), F32, 16), dense((64, 1 << 22), F32)
+@pytest.mark.parametrize(
+    ("dtype", "length"),
+    [
+        ("float32", 1 << 22),
+        ("float32", 4_194_301),
+        ("float64", 2_097_151),
+        ("float16", 1 << 23),
+        ("float16", 8_388_605),
+    ],
+)
+def test_kernels_begin_with_the_registers_that_their_warps_share(dtype, length):
+    """Warps would wait for those that there are not."""
+    value = np.dtype(dtype)
+    row, many = ArrayLayout((64, length), (0, value.itemsize), value, 16), dense((64, length), value)
     arrays = {"input": many, "output": many, "scale": row, "bias": row}
     plan = make_plan(Normalization((1,)), arrays)
     constants, (launch,) = dict(plan.constants), plan.launches

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from plans import F32, H100, constants, kernels, layout
+from plans import F32, H100, constants, in_order, kernels, layout
 
 from cudml.plan import make_plan
 from cudml.plan.device import H200, LANES
@@ -307,6 +307,23 @@ def test_a_scale_for_each_row_takes_registers(shape, dtype, expected):
     arrays = {"input": layout(shape, dtype), "scale": scale, "output": layout(shape, dtype)}
     found = constants(make_plan(Normalization((0,)), arrays))
     assert tuple(found[name] for name in ("VECTOR", "SPAN", "SPANS", "RESIDENT")) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "scale", "order", "dtype", "expected"),
+    [
+        ((2, 2, 60, 2816), (1, 2, 60, 1), (0, 2, 3, 1), "float16", ("2", "1")),  # vector, span
+        ((2, 2, 60, 2816), (1, 2, 60, 1), (0, 2, 3, 1), "float32", ("2", "2")),
+        ((2, 2, 60, 2816), (1, 2, 1, 1), (0, 2, 3, 1), "float16", ("2", "4")),  # of groups
+        ((2, 100, 100, 1000), (1, 1, 100, 1), (0, 2, 3, 1), "float16", ("4", "1")),  # of all columns
+    ],
+)
+def test_applied_tiles_are_short_where_steps_have_scales(shape, scale, order, dtype, expected):
+    array = in_order(shape, order, dtype)
+    plan = make_plan(Normalization((2, 3)), {"input": array, "output": array, "scale": layout(scale, dtype)})
+    assert [part.launches[0].kernel for part in plan.parts] == ["sum_columns", "apply_columns"]
+    found = dict(plan.parts[1].constants)
+    assert (found["VECTOR"], found["SPAN"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -562,6 +562,16 @@ def test_older_gpus_have_no_clusters():
 
 
 @pytest.mark.parametrize(
+    ("scale", "same"), [((1, 8_000_001), "1"), ((16, 8_000_001), "0"), ((16, 1), "0"), ((1, 1), "0")]
+)
+def test_tiles_of_the_same_scale_follow_each_other(scale, same):
+    array = layout((16, 8_000_001))
+    plan = make_plan(Normalization((1,)), {"input": array, "output": array, "scale": layout(scale)})
+    assert kernels(plan) == ["sum_tiled_lines", "apply_tiled_lines"]
+    assert constants(plan)["SAME_OPERANDS"] == same
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "warps"),
     [((4, 3, 224, 224), "float16", 4), ((64, 3, 224, 224), "float16", 8), ((64, 64, 512, 512), "float64", 16)],
 )

@@ -237,23 +237,48 @@ def test_fewer_wide_scales_are_kept(length, registers):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "kept", "registers"),
+    ("shape", "dtype", "kept", "adders", "registers"),
     [
-        ((64, 2**22), "float32", "4", ("216", "72")),
-        ((64, 2**22 - 4), "float32", "4", ("208", "88")),
-        ((64, 2**22 - 3), "float32", "4", ("208", "88")),
-        ((64, 2**23), "float16", "2", ("216", "72")),
-        ((64, 2**23 - 3), "float16", "2", ("208", "88")),
+        ((64, 2**22), "float32", 4, 2, (200, 104)),
+        ((64, 2**22 - 4), "float32", 3, 4, (184, 72)),
+        ((64, 2**22 - 3), "float32", 3, 4, (184, 72)),
+        ((64, 2**21), "float64", 4, 2, (216, 72)),
+        ((64, 2**21 - 1), "float64", 4, 2, (200, 104)),
+        ((64, 2**23), "float16", 3, 4, (168, 88)),
+        ((64, 2**23 - 4), "float16", 3, 4, (168, 88)),
+        ((64, 2**23 - 3), "float16", 3, 4, (176, 80)),
     ],
 )
-def test_scale_of_elements_is_kept_in_registers_that_others_leave(shape, dtype, kept, registers):
-    chosen = constants(plan_of_lines(shape, dtype, own_scale=True))
-    assert (chosen["OPERANDS_KEPT"], chosen["ADDERS"]) == (kept, "2")
-    assert (chosen["NORMALIZER_REGISTERS"], chosen["OTHER_REGISTERS"]) == registers
-    # All that a multiprocessor has, in the warps of 8 normalizers and 4 others.
-    assert LANES * (8 * int(registers[0]) + 4 * int(registers[1])) <= 65_536
-    others = constants(plan_of_lines(shape, dtype, own_scale=True, compute_capability=(10, 0)))
-    assert (others["OPERANDS_KEPT"], others["NORMALIZER_REGISTERS"]) == ("2", "0")
+def test_scale_of_elements_is_kept_in_registers_that_others_leave(shape, dtype, kept, adders, registers):
+    plan = plan_of_lines(shape, dtype, own_scale=True)
+    chosen = constants(plan)
+    names = ("OPERANDS_KEPT", "ADDERS", "NORMALIZER_REGISTERS", "OTHER_REGISTERS")
+    assert tuple(int(chosen[name]) for name in names) == (kept, adders, *registers)
+    others = plan.launches[0].block // LANES - 8
+    assert others == (4 if adders == 2 else 8)  # as registers are handed over by four warps
+    assert LANES * (8 * registers[0] + others * registers[1]) <= 65_536  # all that a multiprocessor has
+    unshared = constants(plan_of_lines(shape, dtype, own_scale=True, compute_capability=(10, 0)))
+    assert (unshared["OPERANDS_KEPT"], unshared["NORMALIZER_REGISTERS"], unshared["SPARES"]) == ("2", "0", "0")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "piece"),
+    [
+        ((64, 2_909_760), "float32", "8"),
+        ((64, 2_673_856), "float32", "4"),
+        ((64, 3_145_729), "float32", "8"),
+        ((64, 2_909_761), "float32", "4"),
+        ((64, 6_815_745), "float16", "8"),
+        ((64, 6_291_457), "float16", "4"),
+        ((64, 1_454_849), "float64", "8"),
+    ],
+)
+def test_pieces_are_large_where_their_scale_is_kept_for_it(shape, dtype, piece):
+    """Though blocks are idle then; where each group has a scale of its own there is none to keep."""
+    assert constants(plan_of_lines(shape, dtype, own_scale=True))["PIECE"] == piece
+    scale = layout(shape, dtype)
+    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": scale}
+    assert constants(make_plan(Normalization((1,)), arrays))["PIECE"] == "4"
 
 
 @pytest.mark.parametrize(

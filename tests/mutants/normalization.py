@@ -244,6 +244,8 @@ MUTANTS = [
     Mutant("halves loaded with a part of others", "normalization_tiled_lines.cu", "large groups of odd halves in place",
            CHECKING,
            "if constexpr (BEHIND > [-0-]{+9+}) rows.load"),
+    Mutant("tiles of some groups only", "normalization_tiled_lines.cu", "large groups of the same scale", ALL,
+           "group = by_groups ? outer : [-rest-]{+rest / 2+};"),
     Mutant("first element of a group that others store", "normalization_tiled_lines.cu",
            "large groups over odd runs in place", CHECKING,
            "else rows.load(group, g, begin, end[-, first-]);"),
@@ -560,6 +562,8 @@ MUTANTS = [
            "if (number == first[- && group.scale == scale && group.bias == bias-]) return;"),
     Mutant("scale of the first unit kept for all", "normalization_stream_normalizers.cuh",
            "layer norm that keeps scale and bias", ALL, "work.unit(turn, PIECE - OPERANDS_KEPT{+ + 0 *+} + i);"),
+    Mutant("spare warps that fold", "normalization_stream.cu", "odd halves that keep their scale", ALL,
+           "else [-if (warp < FIRST_SPARE) -]fold_groups("),
     Mutant("ends of rows not stored", "normalization_stream_normalizers.cuh", "stream stored at other places", ALL,
            "STORED_SHIFTED) [-shifted.finish(AT_ONCE)-];"),
     # normalization_stream_pieces.cuh

@@ -211,16 +211,20 @@ def scaled(
     out: str = "contiguous",
     of_bias: tuple[int, ...] | None = None,
     dtype: Any = np.float32,
+    scale_dtype: Any = np.float32,
 ) -> Call:
     """With a scale of this shape, and a bias of the same or another; "same" as `out` is in place."""
-    x, scale, bias = floats(shape, dtype), floats(of, np.float32, 1), floats(of_bias or of, np.float32, 2)
+    x, scale, bias = floats(shape, dtype), floats(of, scale_dtype, 1), floats(of_bias or of, scale_dtype, 2)
 
     def compute(make: AsArray) -> Any:
         source = make(x)
         target = source if out == "same" else laid_out(make, np.zeros_like(x), out)
         return mean_variance_normalization(source, make(scale), make(bias), axes=axes, out=target)
 
-    return Call(name, compute, lambda: (normalized(x, axes) * scale + bias,), TOLERANCE[dtype], device)
+    def expected() -> Arrays:
+        return (normalized(x, axes) * scale.astype(np.float64) + bias.astype(np.float64),)
+
+    return Call(name, compute, expected, TOLERANCE[dtype], device)
 
 
 def scaled_by_numbers(name: str, shape: tuple[int, ...]) -> Call:
@@ -356,6 +360,7 @@ SMALL_COLUMNS = [
 LARGE_GROUPS = [
     normalization("large groups", (3, 8193), np.float64, (1,), device=OLD_GPU),
     scaled("large groups scaled by runs", (2, 300, 61), (1, 2), (300, 1), OLD_GPU),
+    scaled("large groups of the same scale", (3, 17_001), (1,), (17_001,), OLD_GPU),
     of_bytes("large groups of bytes as floats", (2, 70_400), np.uint8, (1,), OLD_GPU),
     normalization("large groups in place", (1, 17000), np.float32, (1,), out="same", device=OLD_GPU),
     normalization("large groups of every second", (2, 17000), np.float32, (1,), "every second", device=OLD_GPU),
@@ -524,6 +529,14 @@ STREAMS = [
     affine("layer norm of an odd length that keeps scale and bias", (3, 90_001), "layer_norm"),
     affine("layer norm of odd halves that keeps scale and bias", (3, 180_003), "layer_norm", dtype=np.float16),
     affine("layer norm of whole units that keeps scale and bias", (3, 98_304), "layer_norm"),
+    *(
+        scaled(f"{name} that keep their scale", (3, length), (1,), (length,), dtype=dtype, scale_dtype=dtype)
+        for name, dtype, length in (
+            ("odd halves", np.float16, 180_003),
+            ("whole units of halves", np.float16, 196_608),
+            ("odd doubles", np.float64, 45_001),
+        )
+    ),
 ]
 
 STRIPS = [

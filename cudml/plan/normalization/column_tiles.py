@@ -36,6 +36,12 @@ _MOST_IDLE = 1.3
 #: us in place of 16.4, (476625, 33) float16s 66 in place of 63; floats do not.
 _APPLIED_TILES = (128, 256)
 
+#: What a thread of these holds, at the most, if each step has its own scale and bias, those of all columns or other
+#: ones in each: registers are too few for more. (100000, 100) float16s over 0 take an H200 28 us by 32 values, 30 by
+#: 64, (1000000, 17) by 16 100 and by 32 86; (2, 2, 60, 2816) over 2, 3, groups innermost, 7.4 by 16, 12.5 by 32 and
+#: 18.8 by 64, such floats 10.8 by 16 and 15.6 by 32.
+_VALUES_WITH_OPERANDS, _VALUES_WITH_OPERANDS_OF_EACH = 32, 16
+
 #: Columns that a cluster of a few blocks has whole: what a thread holds, how wide strips are, threads of a block, and
 #: blocks of a cluster at the most.
 _CLUSTER_SPAN_BYTES, _CLUSTER_STRIP_BYTES, _CLUSTER_THREADS, _MOST_BLOCKS = 256, (128, 64), 256, 8
@@ -100,7 +106,12 @@ class Columns(NamedTuple):
 
 def applied_columns(groups: Groups) -> Columns:
     """The tiles that a block normalizes."""
-    return block_of(span_of_tile(groups), groups, *_APPLIED_TILES)
+    spans = span_of_tile(groups)
+    if groups.operands.differ_down:
+        are_of_each = any(map(groups.operands.differ_across, groups.operands.stored))
+        values = _VALUES_WITH_OPERANDS_OF_EACH if are_of_each else _VALUES_WITH_OPERANDS
+        spans = spans._replace(span=max(1, min(spans.span, values // (spans.vector * spans.chunk))))
+    return block_of(spans, groups, *_APPLIED_TILES)
 
 
 def span_of_tile(groups: Groups) -> Columns:

@@ -64,16 +64,18 @@ class Ring(NamedTuple):
     """Only of streams."""
     loader_crews: int = 1
     """Of streams, whose loaders take turns."""
+    spares: int = 0
+    """Only of streams, which do nothing."""
 
     @property
     def constants(self) -> dict[str, int]:
         """Those of kernels/normalization_ring.cuh, which knows of no warps that only some lines have."""
-        own = ("awaiters", "publishers", "loader_crews")
+        own = ("awaiters", "publishers", "loader_crews", "spares")
         return {name.upper(): n for name, n in self._asdict().items() if name not in own}
 
     @property
     def threads(self) -> int:
-        others = self.publishers + self.folders + self.awaiters
+        others = self.publishers + self.folders + self.awaiters + self.spares
         loaders = self.loader_crews * self.loaders
         return LANES * (loaders + self.adders + others + self.normalizers)
 

@@ -7,6 +7,7 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
+from cudml.plan.normalization.kept_operands import LEAST_PIECE_KEPT, KeptOperands, kept_operands
 from cudml.plan.normalization.ring import (
     GATES_BYTES,
     UNIT_BYTES,
@@ -64,7 +65,7 @@ _FEW_UNITS_OF_BLOCK, _MANY_UNITS_OF_BLOCK = 5, 8
 #: (200, 500003), each with scale and bias of its own, 181 and 215, (128, 1000003) such floats 415 and 422. Of others
 #: that have those (500, 500010) halves, which begin at words, took 462 and 406, (60, 1000000) an H200 97 and 82.
 _ORDINARY_LOADERS, _FEW_LOADERS, _FOLDERS = 8, 4, 2
-_ADDERS, _FEW_ADDERS, _ADDERS_BESIDE_KEPT = 8, 4, 2
+_ADDERS, _FEW_ADDERS = 8, 4
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 
 #: Halves of a run, at the least, that two crews of few loaders put together from pieces: runs of 3025, (64, 96, 55, 55)
@@ -95,22 +96,18 @@ _UNITS_OF_FOLD = ((128, 2), (256, 3))
 #: Units of a piece that normalizers hold, the first ones, at the most: where the ring cannot hold two pieces.
 _MOST_HELD = 2
 
-#: Units whose scale and bias stay in registers, of pieces of so many: there are enough for that if warps are no more
-#: than 12, so folders publish. Of smaller pieces that costs more than it saves. Where normalizers take registers from
-#: the other four warps, there are enough for twice as many units: (64, 4194304) floats take 0.620 ms in place of 0.660,
-#: (64, 4194300) an H100 0.86 ms in place of 1.07.
-_OPERANDS_KEPT, _MORE_OPERANDS_KEPT, _LEAST_PIECE_KEPT = 2, 4, 8
-
-#: The only GPUs that do that, and registers of a thread of the normalizers and of the others, all that there are: where
-#: all units are whole, and where the others need more, as some are not. (64, 4194301) floats took an H100 1.11 ms so,
-#: and 1.25 with those of whole units, (64, 8388605) halves 1.56 and 1.74.
-_SHARES_REGISTERS, _REGISTERS_OF_WHOLE, _REGISTERS_OF_PARTS = (9, 0), (216, 72), (208, 88)
-
 #: Units of a piece, if that leaves no more blocks idle than others: smaller pieces are folded more often than a block's
 #: folders keep up with, larger ones are longer in the ring. 64 x 256 x 128 x 128 floats over 0, 2, 3 take 0.556 ms, and
 #: 0.562 with 4 units. One folder has so many units at a time. Scale and bias of every element stay in registers if a
 #: piece is one unit.
 _BEST_PIECE = 2
+
+#: Units of a group for each block, at least, from which on pieces are as large as that some have their scale and bias
+#: kept, though blocks are idle; and the same of groups that begin at any element, by the bytes of one. In such pieces
+#: and in those of 4, of which blocks have two, (64, 3407872) floats, 6.3 units, take an H200 557 us and 691, (64,
+#: 2909760), 5.4, 479 and 541, (64, 5819584) float16s 586 and 568; (64, 3407873) floats 647 and 755, (64, 6815745)
+#: float16s 852 and 896, (64, 6291457), 5.8, 831 and 819, (64, 1454849) doubles, 5.4, 549 and 599.
+_LEAST_KEPT, _LEAST_KEPT_ANYWHERE = 5.3, {2: 6.2, 4: 5.7, 8: 5.3}
 
 #: Rows of halves that a normalizer stores together, where these begin anywhere: (64, 192, 71, 71) over 0, 2, 3 take an
 #: H100 116 us so when they were loaded by one crew, 118 two by two and 125 row by row.
@@ -164,6 +161,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "EVICTION": groups.eviction,
         **_moves(groups, staged.bulk),
         "PUBLISHERS": ring.publishers,
+        "SPARES": ring.spares,
         "LOADER_CREWS": ring.loader_crews,
         "STORED_ROWS": stored_rows,
         "GAPS": staged.gaps,
@@ -173,7 +171,7 @@ def plan_stream(groups: Groups, spec: Normalization, device: DeviceProperties) -
         "UNIT_ROWS": _UNIT_ROWS,
         "ENDS": ends,
         "OF_UNITS": groups.reduced.sizes[-1] % elements == 0 and not groups.operands.are_own,
-        **_kept(groups, ring, ends == 0, device),
+        **_constants_of(_kept(groups, cut, ring.piece, staged, device)),
         "OPERANDS_AGAIN": groups.operands.are_own and ring.piece > 1,
         "FOLDED": folded,
         "FOLDS": math.ceil(pieces / folded),
@@ -209,20 +207,16 @@ def _is_read_twice(groups: Groups, device: DeviceProperties) -> bool:
     return (groups.source.size + 2 * groups.length) * size <= _PART_OF_CACHE[size] * device.cache_bytes
 
 
-def _kept(groups: Groups, ring: Ring, whole: bool, device: DeviceProperties) -> dict[str, str | int | bool]:
-    """Units whose scale and bias stay in registers, and who has how many of these. Code for halves and for wider scales
-    and biases needs more: (64, 8388608) halves take 1.0 ms with 2 units, and 1.4 with 3 or with registers that are
-    not shared."""
-    keeps = not ring.publishers
-    shares = keeps and device.compute_capability == _SHARES_REGISTERS
-    has_room = groups.source.dtype.itemsize > 2 and groups.operands.are_narrow
-    kept = _MORE_OPERANDS_KEPT if shares and has_room else _OPERANDS_KEPT
-    normalizers, others = (_REGISTERS_OF_WHOLE if whole else _REGISTERS_OF_PARTS) if shares else (0, 0)
-    return {
-        "OPERANDS_KEPT": kept if keeps else 0,
-        "NORMALIZER_REGISTERS": normalizers,
-        "OTHER_REGISTERS": others,
-    }
+def _kept(groups: Groups, cut: Cut, piece: int, staged: StagedUnits, device: DeviceProperties) -> KeptOperands | None:
+    """Of units that bulk copies load."""
+    return kept_operands(groups, cut, piece, device) if staged.bulk else None
+
+
+def _constants_of(kept: KeptOperands | None) -> dict[str, int]:
+    """The units whose scale and bias stay in registers, and who has how many of these."""
+    normalizers, others = kept.registers if kept else (0, 0)
+    units = kept.units if kept else 0
+    return {"OPERANDS_KEPT": units, "NORMALIZER_REGISTERS": normalizers, "OTHER_REGISTERS": others}
 
 
 def _drawn(groups: Groups, ring: Ring, cut: Cut, device: DeviceProperties) -> int:
@@ -246,7 +240,7 @@ def _ring(
     piece = (_piece(groups, cut, most // 2, device) if same_places else None) or _piece(groups, cut, most, device)
     if piece is None:
         return None
-    kept = bulk and _keeps_operands(groups, cut, piece, device)
+    kept = _kept(groups, cut, piece, staged, device)
     in_runs = len(groups.reduced.sizes) > 1
     by_grains = not bulk and in_runs and grain_of(groups, "input") > 1
     halves, begins_at_words = size == 2, groups.step_of_runs("input") >= 4
@@ -264,17 +258,28 @@ def _ring(
         stages=stages,
         held=max(0, min(_MOST_HELD, 2 * piece - most, piece - 1)) if holds else 0,
         loaders=1 if bulk else _FEW_LOADERS if by_grains or crews > 1 else _ORDINARY_LOADERS,
-        adders=_ADDERS_BESIDE_KEPT if kept else _ADDERS if many_adders else _FEW_ADDERS,
+        adders=kept.adders if kept else _ADDERS if many_adders else _FEW_ADDERS,
         folders=max(1, min(_FOLDERS, _folders(cut, piece, device), stages // piece)),
         normalizers=_NORMALIZERS if bulk or own or in_runs or size == 2 else _FEW_NORMALIZERS,
-        publishers=0 if kept else 1,
+        publishers=kept.publishers if kept else 1,
         loader_crews=crews,
+        spares=kept.spares if kept else 0,
     )
 
 
 def _piece(groups: Groups, cut: Cut, stages: int, device: DeviceProperties) -> int | None:
     """Units of a piece, where so many stages have room for a block's share of a group."""
+    if stages >= LEAST_PIECE_KEPT and _are_worth_keeping(groups, cut, device):
+        return LEAST_PIECE_KEPT
     return piece_of(cut, 1, stages, 1 if groups.operands.are_own else _BEST_PIECE, device, _MOST_FOLDED)
+
+
+def _are_worth_keeping(groups: Groups, cut: Cut, device: DeviceProperties) -> bool:
+    """Whether blocks have pieces so large that scale and bias of some units are kept, though others are idle then."""
+    of_block = cut.units / device.multiprocessors
+    least = _LEAST_KEPT_ANYWHERE[groups.source.dtype.itemsize] if groups.begins_anywhere else _LEAST_KEPT
+    repeat = groups.operands.are_own and groups.operands.repeat()
+    return device.bulk_copies and groups.is_one_run("input") and repeat and least < of_block <= LEAST_PIECE_KEPT
 
 
 def _are_at_same_places(groups: Groups, staged: StagedUnits, cut: Cut, stages: int, device: DeviceProperties) -> bool:
@@ -324,9 +329,3 @@ def _folders(cut: Cut, piece: int, device: DeviceProperties) -> int:
     folds = math.ceil(pieces / _MOST_FOLDED)
     units_of_fold = next(units for most, units in _UNITS_OF_FOLD if pieces <= most * folds)
     return math.ceil(folds * units_of_fold / (piece * max(1.0, pieces / device.multiprocessors)))
-
-
-def _keeps_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties) -> bool:
-    """Whether scale and bias of some units stay in registers: each block has the same large piece of all groups."""
-    same = groups.operands.repeat() and math.ceil(cut.units / piece) <= device.multiprocessors
-    return groups.operands.are_own and same and piece >= _LEAST_PIECE_KEPT

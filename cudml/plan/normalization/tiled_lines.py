@@ -99,7 +99,7 @@ def plan_tiled_lines(groups: Groups, spec: Normalization, device: DeviceProperti
     constants = constants_of_lines(groups, spec)
     if shares["ENDS"] and not groups.has("output"):
         constants["EVICTION"] = EVICT_NORMALLY  # (300, 100000) takes 35 us, and 38 evicted first
-    constants |= shares
+    constants |= {**shares, "SAME_OPERANDS": groups.operands.are_own and groups.operands.repeat()}
     ahead = asked_for_ahead(groups.source, _AHEAD_BYTES, device)
     sums = sum_step("tiled_lines", groups, spec, constants, block, ahead=ahead)
     if not groups.has("output"):
