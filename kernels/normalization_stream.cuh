@@ -128,16 +128,16 @@ struct ChunkPlaces {
 
 // What of run number `k` of a unit, counted from the one that this begins in, is the unit's.
 struct RunPart {
-    int begin, end;            // elements of the unit
-    int position, behind;      // of the first, and behind the last, in the stage
-    int begin_of_run, of_run;  // elements of the unit too, though the run may begin before it and end behind it
+    int begin, end;                // elements of the unit
+    int position, behind;          // of the first, and behind the last, in the stage
+    int begin_of_run, end_of_run;  // elements of the unit too, though the run may begin before it and end behind it
 
     __device__ RunPart(const Staged& unit, const Geometry& g, int k)
-        : begin(0), end(unit.count), begin_of_run(0), of_run(unit.count) {
+        : begin(0), end(unit.count), begin_of_run(0), end_of_run(unit.count) {
         if constexpr (HAS_SEAMS) {
-            begin_of_run = k * unit.run(g) - unit.place, of_run = unit.run(g);
+            begin_of_run = k * unit.run(g) - unit.place, end_of_run = begin_of_run + unit.run(g);
             if (begin < begin_of_run) begin = begin_of_run;
-            if (end > begin_of_run + of_run) end = begin_of_run + of_run;
+            if (end > end_of_run) end = end_of_run;
         }
         position = unit.position(g, begin, k), behind = position + (end - begin) * SIZE;
     }

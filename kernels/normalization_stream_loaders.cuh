@@ -58,10 +58,10 @@ __device__ void copy_runs(const Work& work, const Unit& unit, const char* of_gro
 
 // Where an element of run k is in a seam, if it is: its chunk lies in the next run too, or in the one before.
 __device__ int place_in_seam(const Staged& unit, const Geometry& g, const RunPart& part, int k, int number) {
-    const int chunk = number / CHUNK * CHUNK, end_of_run = part.begin_of_run + part.of_run;
-    const bool begins = chunk < part.begin_of_run, ends = chunk + CHUNK > end_of_run;
+    const int chunk = number / CHUNK * CHUNK;
+    const bool begins = chunk < part.begin_of_run, ends = chunk + CHUNK > part.end_of_run;
     if (!begins && !ends) return -1;
-    const int end = begins ? unit.position(g, part.begin_of_run, k - 1) : unit.position(g, end_of_run, k);
+    const int end = begins ? unit.position(g, part.begin_of_run, k - 1) : unit.position(g, part.end_of_run, k);
     return seam_behind(end) + (number - chunk) * SIZE;
 }
 

@@ -439,15 +439,16 @@ def test_every_alignment_of_arrays_and_rows(xp, dtype, offsets, length):
 @pytest.mark.parametrize("pattern", ["transposed", "transposed, backwards"])
 @pytest.mark.parametrize("both", [False, True])
 def test_transposed_operands(xp, shape, dtype, pattern, both):
-    """Rows of the output begin at multiples of 16 bytes, or anywhere."""
+    """Rows of the output begin at multiples of 16 bytes, or anywhere, and a multiprocessor has few elements, or many."""
     rng = np.random.default_rng(17)
     x1, x2 = random(rng, shape, dtype), random(rng, shape, dtype)
     with np.errstate(all="ignore"):
         expected = np.fmod(x1, x2)
     for first, second in ((pattern, pattern if both else "contiguous"), ("rolled axes", pattern)):
-        for written in ("contiguous", "offset by an element"):
+        for written, multiprocessors in (("contiguous", 1), ("contiguous", 132), ("offset by an element", 1)):
             out = Poisoned(xp, shape, dtype, written)
-            fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
+            with xp.planned_for(multiprocessors=multiprocessors):
+                fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)
             np.testing.assert_array_equal(out.read(), expected)
 
 
@@ -477,9 +478,11 @@ def test_transposed_operand_beside_one_that_repeats(xp, dtype, shape, swapped):
     x1, x2 = (rng.integers(1, 100, s).astype(dtype) for s in ((300, 272), shape))
     operands = [place(xp, x1, "transposed"), xp.asarray(x2) if shape else x2[()]]
     expected = np.fmod(*((x2, x1) if swapped else (x1, x2)))
-    out = Poisoned(xp, x1.shape, dtype)
-    fmod(*(operands[::-1] if swapped else operands), out=out.array)
-    np.testing.assert_array_equal(out.read(), expected)
+    for multiprocessors in (1, 132):
+        out = Poisoned(xp, x1.shape, dtype)
+        with xp.planned_for(multiprocessors=multiprocessors):
+            fmod(*(operands[::-1] if swapped else operands), out=out.array)
+        np.testing.assert_array_equal(out.read(), expected)
 
 
 @pytest.mark.parametrize("dtype", FMOD_DTYPES, ids=str)

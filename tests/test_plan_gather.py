@@ -236,7 +236,7 @@ def test_tiles_of_which_little_exists_are_no_tiles(
     shape: tuple[int, ...], order: tuple[int, ...], dtype: str, filled: bool
 ):
     source = in_order(shape, order, dtype)
-    tiles = Tiles.of(source, layout(shape, dtype), range(len(shape)))
+    tiles = Tiles.of(source, layout(shape, dtype), range(len(shape)), H200)
     assert tiles is not None
     assert tiles.are_filled == filled
 

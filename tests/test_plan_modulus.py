@@ -246,7 +246,8 @@ def test_what_moves_through_a_tile_decides_its_size():
     turned = layout((64, 256), strides=(1, 64), dtype=byte)
     for dividend, divisor, output, of in ((turned, wide, wide, 1), (turned, turned, wide, 8), (turned, byte, wide, 8)):
         found = constants(modulus(dividend, divisor, output))
-        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == tile_of(of, 64, 256)
+        tile = tile_of(of, 64, 256, of * 64 * 256 / H200.multiprocessors)
+        assert tuple(int(found[name]) for name in ("TILE_HEIGHT", "TILE_WIDTH", "BLOCK")) == tile
 
 
 @pytest.mark.parametrize(
@@ -264,6 +265,22 @@ def test_what_moves_through_a_tile_decides_its_size():
 )
 def test_tiles_are_no_larger_than_they_have_to_be(itemsize, down, across, tile):
     assert tile_of(itemsize, down, across) == tile
+
+
+@pytest.mark.parametrize(
+    ("dtype", "few", "many"),
+    [
+        (np.int8, (2048, 32, 128), (2176, 128, 128)),  # rows and columns, height and width
+        (np.float16, (1024, 32, 64), (1088, 64, 64)),
+        (np.float32, (1248, 32, 32), (1280, 64, 64)),
+        (np.float64, (1024, 16, 32), (1056, 32, 32)),
+    ],
+)
+def test_few_elements_are_turned_in_small_tiles(dtype, few, many):
+    for size, height, width in (few, many):
+        dense, turned = (layout((size, size), strides=strides, dtype=dtype) for strides in ((size, 1), (1, size)))
+        found = constants(modulus(dense, turned, dense))
+        assert (int(found["TILE_HEIGHT"]), int(found["TILE_WIDTH"])) == (height, width)
 
 
 @pytest.mark.parametrize(

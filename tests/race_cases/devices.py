@@ -72,4 +72,5 @@ SHARED_LARGER_PANELS = ONE_BLOCK._replace(shared_bytes_per_multiprocessor=16_384
 
 #: GPUs for which no array is a small one.
 FEW_THREADS = SMALL_GPU._replace(threads_per_multiprocessor=0)
+ONE_OF_FEW_THREADS = FEW_THREADS._replace(multiprocessors=1)
 OLD_AND_FEW_THREADS = OLD_GPU._replace(threads_per_multiprocessor=0)

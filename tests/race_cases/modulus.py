@@ -10,7 +10,7 @@ from cuda_on_cpu.backend import SMALL_GPU
 from cudml.modulus import fmod
 from cudml.plan.device import DeviceProperties
 from race_cases.calls import AsArray, Call, laid_out, values
-from race_cases.devices import FEW_THREADS, OLD_AND_FEW_THREADS
+from race_cases.devices import FEW_THREADS, OLD_AND_FEW_THREADS, ONE_OF_FEW_THREADS
 
 
 def modulus(
@@ -84,13 +84,36 @@ CALLS = [
     modulus("modulus of a column", ((30, 132), (30, 1)), np.float32),
     modulus("modulus of a column of bytes", ((30, 512), (30, 1)), np.int8),
     modulus("modulus of a transposed column", ((30, 17), (30, 1)), np.float32, "transposed"),
-    modulus("modulus of transposed numbers", ((70, 330), (70, 330)), np.float32, "transposed"),
+    modulus(
+        "modulus of transposed numbers", ((70, 330), (70, 330)), np.float32, "transposed", device=ONE_OF_FEW_THREADS
+    ),
     modulus("modulus of transposed bytes", ((150, 20), (150, 20)), np.int8, "transposed", divisor="transposed"),
-    modulus("modulus of whole tiles", ((64, 322), (64, 322)), np.float32, "transposed"),
-    modulus("modulus of whole tiles of bytes", ((256, 256), (256, 256)), np.int8, "transposed", divisor="transposed"),
-    modulus("modulus of transposed halves", ((132, 176), (1, 176)), np.float16, "transposed"),
-    modulus("modulus of bytes into any rows", ((129, 271), (129, 271)), np.int8, "transposed", divisor="transposed"),
-    modulus("modulus of halves by any rows", ((70, 195), (70, 195)), np.float16, "transposed"),
+    modulus("modulus of whole tiles", ((64, 322), (64, 322)), np.float32, "transposed", device=ONE_OF_FEW_THREADS),
+    modulus(
+        "modulus of whole tiles of bytes",
+        ((256, 256), (256, 256)),
+        np.int8,
+        "transposed",
+        divisor="transposed",
+        device=ONE_OF_FEW_THREADS,
+    ),
+    modulus(
+        "modulus of transposed halves", ((132, 176), (1, 176)), np.float16, "transposed", device=ONE_OF_FEW_THREADS
+    ),
+    modulus(
+        "modulus of bytes into any rows",
+        ((129, 271), (129, 271)),
+        np.int8,
+        "transposed",
+        divisor="transposed",
+        device=ONE_OF_FEW_THREADS,
+    ),
+    modulus(
+        "modulus of halves by any rows", ((70, 195), (70, 195)), np.float16, "transposed", device=ONE_OF_FEW_THREADS
+    ),
+    modulus(
+        "modulus of few bytes into any rows", ((129, 271), (129, 271)), np.int8, "transposed", divisor="transposed"
+    ),
     modulus("modulus in place of any rows", ((70, 195), (70, 195)), np.float16, out="same", divisor="transposed"),
     modulus("modulus of columns backwards", ((34, 321), (34, 321)), np.float32, "transposed, backwards"),
     modulus("modulus of three axes", ((4, 40, 82), (40, 82)), np.int64, "rolled axes"),

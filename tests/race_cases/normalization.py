@@ -787,7 +787,7 @@ JOINED_COLUMNS = [
 
 # Whose elements are copied into the order that they are added up in.
 COPIED = [
-    normalization("elements copied in order", (2, 60, 61), np.float32, (1, 2), "rolled axes", "rolled axes", PARTS_GPU),
+    normalization("elements copied in order", (4, 60, 61), np.float32, (1, 2), "rolled axes", "rolled axes", ONE_BLOCK),
     normalization(
         "elements copied into whole vectors", (2, 60, 60), np.float32, (1, 2), "rolled axes", "rolled axes", PARTS_GPU
     ),

@@ -41,7 +41,7 @@ def plan_on_copy(
     copy = dense_layout(source, order)
     in_output = output is not None and _lie_alike(output, copy) and output.alignment == copy.alignment
     to: Argument = Pointer("output") if in_output else Workspace(0)
-    gathered = _gathered(source, copy, order, to, of_any)
+    gathered = _gathered(source, copy, order, to, device, of_any)
     if gathered is None:
         return None
     moved = 0 if in_output else _in_vectors(copy)
@@ -64,6 +64,7 @@ def plan_on_copy_and_back(
     source: ArrayLayout,
     order: Sequence[int],
     output: ArrayLayout,
+    device: DeviceProperties,
     plan_dense: Callable[[ArrayLayout, ArrayLayout], Plan],
 ) -> Plan | None:
     """The same where the output of `plan_dense` lies like the copy, in the workspace too, and in its place if elements
@@ -72,7 +73,7 @@ def plan_on_copy_and_back(
         return None
     copy, result = dense_layout(source, order), dense_layout(output, order)
     at = Workspace(0 if _in_vectors(copy) == _in_vectors(result) else _in_vectors(copy))
-    gathered = _gathered(source, copy, order, Workspace(0), of_any=True)
+    gathered = _gathered(source, copy, order, Workspace(0), device, of_any=True)
     last = plan_boxes(result, output, outer_to_inner(order, output), at, Pointer("output"))
     if gathered is None or last is None:
         return None
@@ -94,7 +95,14 @@ def _can_be_moved(layout: ArrayLayout) -> bool:
     return layout.dtype.itemsize in ELEMENTS and layout.element_aligned
 
 
-def _gathered(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: Argument, of_any: bool) -> Plan | None:
+def _gathered(
+    source: ArrayLayout,
+    copy: ArrayLayout,
+    order: Sequence[int],
+    to: Argument,
+    device: DeviceProperties,
+    of_any: bool,
+) -> Plan | None:
     """None where nothing copies the array, or it lies like the copy. Rows whose gaps are full of others are loaded once
     for each of these."""
     if _lie_alike(source, copy):
@@ -103,7 +111,7 @@ def _gathered(source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], to: 
     gathered = None if are_full else plan_rows(source, copy, order, to)
     if gathered:
         return gathered
-    tiles = Tiles.of(source, copy, order)
+    tiles = Tiles.of(source, copy, order, device)
     if tiles and tiles.are_filled:
         return tiles.plan(to)
     return plan_boxes(source, copy, order, Pointer("input"), to) if tiles or of_any else None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cudml.plan.device import DeviceProperties
 from cudml.plan.dtypes import c_name
 from cudml.plan.gather.rows import ELEMENTS
 from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, Dims, collapse_together, index_type
@@ -38,14 +39,17 @@ class Tiles:
     tile: Tile
 
     @classmethod
-    def of(cls, source: ArrayLayout, copy: ArrayLayout, order: Sequence[int]) -> Tiles | None:
+    def of(
+        cls, source: ArrayLayout, copy: ArrayLayout, order: Sequence[int], device: DeviceProperties
+    ) -> Tiles | None:
         """None where the array is dense along no other axis."""
         sizes, (steps, copied) = collapse_together([source, copy], order)
         size, last = source.dtype.itemsize, len(sizes) - 1
         high = next((axis for axis in range(last) if steps[axis] == size), last)
         if 0 in steps or high == last or min(sizes[high], sizes[last]) < _LEAST_TURNED:
             return None
-        return cls(source, copy, sizes, steps, copied, high, tile_of(size, sizes[high], sizes[last]))
+        tile = tile_of(size, sizes[high], sizes[last], source.size * size / device.multiprocessors)
+        return cls(source, copy, sizes, steps, copied, high, tile)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -57,10 +61,12 @@ class Tiles:
 
     @property
     def are_filled(self) -> bool:
-        """Whether enough of them exists."""
-        elements = math.prod(self.counts) * self.tile.height * self.tile.width
+        """Whether enough of them would exist if they were as large as those of many elements."""
+        height, width = self.sizes[self.high], self.sizes[-1]
+        tile = tile_of(self.source.dtype.itemsize, height, width)
+        elements = math.ceil(height / tile.height) * tile.height * math.ceil(width / tile.width) * tile.width
         least = _FILLED_OF_MATRICES if len(self.sizes) == 2 else _FILLED
-        return self.sizes[self.high] * self.sizes[-1] >= least * elements
+        return height * width >= least * elements
 
     def plan(self, to: Argument) -> Plan:
         """The copy."""

@@ -8,7 +8,7 @@ from cudml.plan.layout import VECTOR_BYTES
 from cudml.plan.modulus.call import ARRAYS, OPERANDS, Call, count_of, space
 from cudml.plan.modulus.runs import are_runs
 from cudml.plan.plan import Plan
-from cudml.plan.turned import tile_of
+from cudml.plan.turned import Tile, tile_of
 
 #: Elements of a column, at least, by the bytes of those that move.
 _LEAST_HEIGHT = {1: 16, 2: 8, 4: 8, 8: 8}
@@ -41,7 +41,7 @@ def plan_tiles(call: Call) -> Plan | None:
         moved = ["output"]
     access = {name: _tile_access(call, name, axis if turned[name] else -1) for name in OPERANDS}
     height, width = call.sizes[axis], call.sizes[-1]
-    tile = tile_of(call.dtype(moved[0]).itemsize, height, width)
+    tile = _tile(call, call.dtype(moved[0]).itemsize, axis)
     others = [i for i in range(len(call.sizes) - 1) if i != axis]
     outer = tuple(call.sizes[i] for i in others) or (1,)
     tiles = -(-height // tile.height), -(-width // tile.width)
@@ -86,8 +86,14 @@ def _pays(call: Call, name: str, axis: int) -> bool:
     threads = call.device.multiprocessors * call.device.threads_per_multiprocessor
     if not in_packs and math.prod(call.sizes) * itemsize < _LEAST_BYTES_OF_THREAD[itemsize] * threads:
         return False
-    are_whole = in_packs and width % tile_of(itemsize, height, width).width == 0
+    are_whole = in_packs and width % _tile(call, itemsize, axis).width == 0
     return height >= _LEAST_HEIGHT[itemsize] and (width >= least or are_whole)
+
+
+def _tile(call: Call, itemsize: int, axis: int) -> Tile:
+    """For elements of so many bytes that are turned along an axis."""
+    nbytes = itemsize * math.prod(call.sizes) / call.device.multiprocessors
+    return tile_of(itemsize, call.sizes[axis], call.sizes[-1], nbytes)
 
 
 def _is_turned(call: Call, name: str, axis: int) -> bool:

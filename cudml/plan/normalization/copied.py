@@ -119,7 +119,7 @@ def _plan_across(
     if not are_apart or not (copied or is_large):
         return copied
     kept = [axis for axis in outer_to_inner(every, source) if axis not in axes]
-    return plan_on_copy_and_back(source, (*kept, *axes), output, plan_dense) or copied
+    return plan_on_copy_and_back(source, (*kept, *axes), output, device, plan_dense) or copied
 
 
 def _are_many(source: ArrayLayout, device: DeviceProperties) -> bool:
