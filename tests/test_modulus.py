@@ -439,7 +439,7 @@ def test_every_alignment_of_arrays_and_rows(xp, dtype, offsets, length):
 @pytest.mark.parametrize("pattern", ["transposed", "transposed, backwards"])
 @pytest.mark.parametrize("both", [False, True])
 def test_transposed_operands(xp, shape, dtype, pattern, both):
-    """Rows of the output begin at multiples of 16 bytes, or anywhere, and a multiprocessor has few elements, or many."""
+    """Rows of the output begin at multiples of 16 bytes or anywhere, and a multiprocessor has few elements or many."""
     rng = np.random.default_rng(17)
     x1, x2 = random(rng, shape, dtype), random(rng, shape, dtype)
     with np.errstate(all="ignore"):
