@@ -274,11 +274,14 @@ def test_scale_of_elements_is_kept_in_registers_that_others_leave(shape, dtype, 
     ],
 )
 def test_pieces_are_large_where_their_scale_is_kept_for_it(shape, dtype, piece):
-    """Though blocks are idle then; where each group has a scale of its own there is none to keep."""
+    """Though blocks are idle then; but not if each group has its own, it is wider than elements, or groups are few."""
     assert constants(plan_of_lines(shape, dtype, own_scale=True))["PIECE"] == piece
-    scale = layout(shape, dtype)
-    arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": scale}
-    assert constants(make_plan(Normalization((1,)), arrays))["PIECE"] == "4"
+    assert constants(plan_of_lines(shape, dtype, own_scale=True, compute_capability=(10, 0)))["PIECE"] == "4"
+    wider = [] if dtype == "float64" else [layout((1, shape[1]), "float64")]
+    for scale in (layout(shape, dtype), *wider):
+        arrays = {"input": layout(shape, dtype), "output": layout(shape, dtype), "scale": scale}
+        assert constants(make_plan(Normalization((1,)), arrays))["PIECE"] == "4"
+    assert constants(plan_of_lines((7, shape[1]), dtype, own_scale=True))["PIECE"] == "4"
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,21 @@ _OF_HALVES_ANYWHERE = _OF_HALVES._replace(registers=(176, 80))
 _WIDE = KeptOperands(2, adders=2, publishers=0, registers=(216, 72))
 _WIDE_OF_PARTS = _WIDE._replace(registers=(208, 88))
 
+#: Units of a group for each block, at least, from which on pieces are as large as that some have their scale and bias
+#: kept, though blocks are idle; and the same of groups that begin at any element, by the bytes of one. In such pieces
+#: and in those of 4, of which blocks have two, (64, 3407872) floats, 6.3 units, take an H200 557 us and 691, (64,
+#: 2909760), 5.4, 479 and 541, (64, 5819584) float16s 586 and 568; (64, 3407873) floats 647 and 755, (64, 6815745)
+#: float16s 852 and 896, (64, 6291457), 5.8, 831 and 819, (64, 1454849) doubles, 5.4, 549 and 599.
+_LEAST_KEPT, _LEAST_KEPT_ANYWHERE = 5.3, {2: 6.2, 4: 5.7, 8: 5.3}
+
+#: And groups, at least: what is kept of the first one has to be of use for others.
+_LEAST_GROUPS = 8
+
 
 def kept_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties) -> KeptOperands | None:
     """For pieces of so many units; None where nothing is kept, unless each block has the same piece of all groups."""
-    same = groups.operands.repeat() and math.ceil(cut.units / piece) <= device.multiprocessors
-    if not (groups.operands.are_own and same and piece >= LEAST_PIECE_KEPT):
+    is_alone = math.ceil(cut.units / piece) <= device.multiprocessors
+    if not (_are_the_same(groups) and is_alone and piece >= LEAST_PIECE_KEPT):
         return None
     if device.compute_capability != _SHARES_REGISTERS:
         return _UNSHARED
@@ -66,3 +76,17 @@ def kept_operands(groups: Groups, cut: Cut, piece: int, device: DeviceProperties
     if size == 4:
         return _OF_WHOLE_FLOATS if are_whole else _OF_PARTS_OF_FLOATS
     return _OF_WHOLE_DOUBLES if are_whole else _OF_PARTS_OF_DOUBLES
+
+
+def are_worth_keeping(groups: Groups, cut: Cut, device: DeviceProperties) -> bool:
+    """Whether pieces had better be so large that those of some units are kept, though some blocks are idle then."""
+    may_be = groups.is_one_run("input") and groups.operands.are_narrow and _are_the_same(groups)
+    if not may_be or groups.count < _LEAST_GROUPS or device.compute_capability != _SHARES_REGISTERS:
+        return False
+    least = _LEAST_KEPT_ANYWHERE[groups.source.dtype.itemsize] if groups.begins_anywhere else _LEAST_KEPT
+    return least < cut.units / device.multiprocessors <= LEAST_PIECE_KEPT
+
+
+def _are_the_same(groups: Groups) -> bool:
+    """Whether all groups have those of their elements in common."""
+    return groups.operands.are_own and groups.operands.repeat()

@@ -7,7 +7,12 @@ import math
 from cudml.plan.device import LANES, DeviceProperties
 from cudml.plan.layout import VECTOR_BYTES, power_of_two, power_of_two_within
 from cudml.plan.normalization.groups import Groups
-from cudml.plan.normalization.kept_operands import LEAST_PIECE_KEPT, KeptOperands, kept_operands
+from cudml.plan.normalization.kept_operands import (
+    LEAST_PIECE_KEPT,
+    KeptOperands,
+    are_worth_keeping,
+    kept_operands,
+)
 from cudml.plan.normalization.ring import (
     GATES_BYTES,
     UNIT_BYTES,
@@ -101,13 +106,6 @@ _MOST_HELD = 2
 #: 0.562 with 4 units. One folder has so many units at a time. Scale and bias of every element stay in registers if a
 #: piece is one unit.
 _BEST_PIECE = 2
-
-#: Units of a group for each block, at least, from which on pieces are as large as that some have their scale and bias
-#: kept, though blocks are idle; and the same of groups that begin at any element, by the bytes of one. In such pieces
-#: and in those of 4, of which blocks have two, (64, 3407872) floats, 6.3 units, take an H200 557 us and 691, (64,
-#: 2909760), 5.4, 479 and 541, (64, 5819584) float16s 586 and 568; (64, 3407873) floats 647 and 755, (64, 6815745)
-#: float16s 852 and 896, (64, 6291457), 5.8, 831 and 819, (64, 1454849) doubles, 5.4, 549 and 599.
-_LEAST_KEPT, _LEAST_KEPT_ANYWHERE = 5.3, {2: 6.2, 4: 5.7, 8: 5.3}
 
 #: Rows of halves that a normalizer stores together, where these begin anywhere: (64, 192, 71, 71) over 0, 2, 3 take an
 #: H100 116 us so when they were loaded by one crew, 118 two by two and 125 row by row.
@@ -269,17 +267,9 @@ def _ring(
 
 def _piece(groups: Groups, cut: Cut, stages: int, device: DeviceProperties) -> int | None:
     """Units of a piece, where so many stages have room for a block's share of a group."""
-    if stages >= LEAST_PIECE_KEPT and _are_worth_keeping(groups, cut, device):
+    if stages >= LEAST_PIECE_KEPT and are_worth_keeping(groups, cut, device):
         return LEAST_PIECE_KEPT
     return piece_of(cut, 1, stages, 1 if groups.operands.are_own else _BEST_PIECE, device, _MOST_FOLDED)
-
-
-def _are_worth_keeping(groups: Groups, cut: Cut, device: DeviceProperties) -> bool:
-    """Whether blocks have pieces so large that scale and bias of some units are kept, though others are idle then."""
-    of_block = cut.units / device.multiprocessors
-    least = _LEAST_KEPT_ANYWHERE[groups.source.dtype.itemsize] if groups.begins_anywhere else _LEAST_KEPT
-    repeat = groups.operands.are_own and groups.operands.repeat()
-    return device.bulk_copies and groups.is_one_run("input") and repeat and least < of_block <= LEAST_PIECE_KEPT
 
 
 def _are_at_same_places(groups: Groups, staged: StagedUnits, cut: Cut, stages: int, device: DeviceProperties) -> bool:
