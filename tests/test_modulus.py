@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -445,7 +446,7 @@ def test_transposed_operands(xp, shape, dtype, pattern, both):
     with np.errstate(all="ignore"):
         expected = np.fmod(x1, x2)
     for first, second in ((pattern, pattern if both else "contiguous"), ("rolled axes", pattern)):
-        for written, multiprocessors in (("contiguous", 1), ("contiguous", 132), ("offset by an element", 1)):
+        for written, multiprocessors in product(("contiguous", "offset by an element"), (1, 132)):
             out = Poisoned(xp, shape, dtype, written)
             with xp.planned_for(multiprocessors=multiprocessors):
                 fmod(place(xp, x1, first), place(xp, x2, second), out=out.array)

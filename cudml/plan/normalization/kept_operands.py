@@ -24,24 +24,22 @@ class KeptOperands(NamedTuple):
     publishers: int
     registers: tuple[int, int] = (0, 0)
     """Of a thread of the normalizers, and of the others; 0: as the compiler shares them out."""
-    spares: int = 0
-    """Warps that do nothing, so that the others are four or eight."""
 
 
 #: With no registers of others there are enough for two units if warps are no more than 12, so folders publish.
 _UNSHARED = KeptOperands(2, adders=2, publishers=0)
 
 #: With them there are enough for more. In us, with four kept, three by four adders, two and none an H200 takes for (64,
-#: 4194304) floats 610, 630, 660 and 860, for (64, 4194301), whose last unit is not whole, 825 and 770 by four adders,
-#: for (64, 2097152) doubles, of which the others need fewer, 615, 630, 650 and 860.
+#: 4194304) floats 612, 628, 693 and 868, for (64, 4194301), whose last unit is not whole, 825 and 774 by four adders,
+#: for (64, 2097152) doubles, of which the others need fewer, 616, 624, 654 and 873.
 _OF_WHOLE_FLOATS = KeptOperands(4, adders=2, publishers=0, registers=(200, 104))
-_OF_PARTS_OF_FLOATS = KeptOperands(3, adders=4, publishers=1, registers=(184, 72), spares=1)
+_OF_PARTS_OF_FLOATS = KeptOperands(3, adders=4, publishers=1, registers=(184, 72))
 _OF_WHOLE_DOUBLES, _OF_PARTS_OF_DOUBLES = _OF_WHOLE_FLOATS._replace(registers=(216, 72)), _OF_WHOLE_FLOATS
 
 #: Two adders take too long for halves, of which a unit has twice as many: (64, 8388608) take an H200 640 us so, 730 by
 #: two adders with four units, and 890 with none. Where groups begin anywhere those that put chunks together have fewer
 #: registers: (64, 8388605) take 943 us so and 1061 as others do, which take 863 for (64, 8388604) in place of 897.
-_OF_HALVES = KeptOperands(3, adders=4, publishers=1, registers=(168, 88), spares=1)
+_OF_HALVES = KeptOperands(3, adders=4, publishers=1, registers=(168, 88))
 _OF_HALVES_ANYWHERE = _OF_HALVES._replace(registers=(176, 80))
 
 #: Scales and biases that are wider than elements take twice as many: (64, 8388608) halves with those of floats take

@@ -65,7 +65,7 @@ class Ring(NamedTuple):
     loader_crews: int = 1
     """Of streams, whose loaders take turns."""
     spares: int = 0
-    """Only of streams, which do nothing."""
+    """Of streams, which do nothing."""
 
     @property
     def constants(self) -> dict[str, int]:

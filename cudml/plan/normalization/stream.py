@@ -73,6 +73,9 @@ _ORDINARY_LOADERS, _FEW_LOADERS, _FOLDERS = 8, 4, 2
 _ADDERS, _FEW_ADDERS = 8, 4
 _NORMALIZERS, _FEW_NORMALIZERS = 8, 4
 
+#: Warps that hand registers over, or take them, together.
+_WARPS_OF_SHARE = 4
+
 #: Halves of a run, at the least, that two crews of few loaders put together from pieces: runs of 3025, (64, 96, 55, 55)
 #: float16s over 0, 2, 3, took an H100 37.8 us so and 39.2 by one crew, of 5041 109 and 116, of 21609 81 and 87, but of
 #: 1225, (64, 288, 35, 35), 49.8 and 49.0.
@@ -250,7 +253,7 @@ def _ring(
     if staged.run_gap:
         stages -= stages % crews  # each stage is loaded by one crew
     holds = bulk and not own and not same_places
-    return Ring(
+    ring = Ring(
         columns=1,
         piece=piece,
         stages=stages,
@@ -261,8 +264,14 @@ def _ring(
         normalizers=_NORMALIZERS if bulk or own or in_runs or size == 2 else _FEW_NORMALIZERS,
         publishers=kept.publishers if kept else 1,
         loader_crews=crews,
-        spares=kept.spares if kept else 0,
     )
+    return _in_fours(ring) if kept and any(kept.registers) else ring
+
+
+def _in_fours(ring: Ring) -> Ring:
+    """With spare warps, so that the normalizers begin with a four of them, as registers are handed over by such."""
+    others = ring.threads // LANES - ring.normalizers
+    return ring._replace(spares=-others % _WARPS_OF_SHARE)
 
 
 def _piece(groups: Groups, cut: Cut, stages: int, device: DeviceProperties) -> int | None:
