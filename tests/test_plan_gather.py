@@ -254,12 +254,44 @@ def test_tiles_of_which_little_exists_are_no_tiles(
         ((44, 511, 24), (2, 1, 0), 2, "float64", ""),  # less than 4096
         ((36, 8128, 24), (0, 1, 2), 2, "float32", ""),
         ((36, 8128, 24), (1, 0, 2), 2, "float32", ""),  # neighbours in both
-        ((36, 8128, 24), (0, 2, 1), 2, "float32", ""),  # neighbouring lines in both
+        ((36, 8128, 32), (0, 2, 1), 2, "float64", ""),  # neighbouring lines in both
         ((8128, 36, 24), (1, 2, 0), 0, "float32", ""),
         ((4, 2, 399104, 2), (1, 3, 2, 0), 3, "float32", ""),  # two for each sector
         ((4096, 2048), (1, 0), 0, "float32", ""),  # tiles are turned
-        ((4096, 2048), (1, 0), 0, "float16", "gather_tiles"),
+        ((4095, 2048), (1, 0), 0, "float16", "gather_tiles"),
+        ((4096, 2048), (1, 0), 0, "float16", ""),  # whole vectors
+        ((4096, 2044), (1, 0), 0, "float16", ""),  # inputs are neighbours along lines, so their rows do not matter
+        ((1024, 1024), (1, 0), 0, "float16", "gather_tiles"),  # of few elements
+        ((4096, 2048), (1, 0), 1, "float16", ""),
+        ((8192, 1020), (1, 0), 1, "float16", "gather_tiles"),
+        ((4096, 1024), (1, 0), 1, "float16", "gather_tiles"),
         ((4096, 2048), (1, 0), 1, "int8", "gather_tiles"),
+        ((4096, 2048), (1, 0), 0, "int8", ""),
+        ((12000, 48), (1, 0), 1, "float32", "gather_boxes"),  # 192 bytes of a line
+        ((12000, 49), (1, 0), 1, "float32", ""),
+        ((47, 12000), (1, 0), 0, "float32", "gather_boxes"),
+        ((49, 12000), (1, 0), 0, "float32", ""),
+        ((48, 12000), (1, 0), 0, "float32", ""),  # in whole vectors
+        ((2048, 256), (1, 0), 1, "float32", "gather_tiles"),  # less than 4096 elements for each multiprocessor
+        ((2200, 256), (1, 0), 1, "float32", ""),
+        ((2048, 256), (1, 0), 0, "float32", ""),
+        ((33_800, 8), (1, 0), 1, "float32", "gather_boxes"),  # which nothing turns
+        ((33_700, 8), (1, 0), 1, "float32", ""),
+        ((40_000, 7), (1, 0), 1, "float32", ""),
+        ((68_000, 4), (1, 0), 1, "int8", "gather_boxes"),
+        ((68_000, 3), (1, 0), 1, "int8", ""),
+        ((8, 102_000), (1, 0), 1, "float32", ""),  # few lines
+        ((8, 203_000), (1, 0), 1, "float32", "gather_boxes"),
+        ((7, 500_000), (1, 0), 1, "float32", ""),
+        ((4, 3_300_000), (1, 0), 1, "float32", "gather_boxes"),
+        ((8, 405_000), (1, 0), 1, "float16", ""),
+        ((8, 406_000), (1, 0), 1, "float16", "gather_boxes"),
+        ((8, 8_000_000), (1, 0), 1, "int8", ""),
+        ((102_000, 8), (1, 0), 0, "float32", "gather_boxes"),
+        ((101_000, 8), (1, 0), 0, "float32", ""),
+        ((200_000, 7), (1, 0), 0, "float32", ""),
+        ((812_000, 4), (1, 0), 0, "float32", "gather_boxes"),
+        ((2_000_000, 3), (1, 0), 0, "float32", ""),
     ],
 )
 def test_scans_into_another_order(shape: tuple[int, ...], order: tuple[int, ...], axis: int, dtype: str, first: str):
@@ -270,6 +302,33 @@ def test_scans_into_another_order(shape: tuple[int, ...], order: tuple[int, ...]
     if first:
         assert plan.launches[0].arguments[:2] == (Pointer("input"), Pointer("output"))
         assert plan.workspace_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype", "pitch"),
+    [
+        ((4099, 4097), 0, "float16", 4160),
+        ((4099, 4097), 1, "float16", 4160),
+        ((2, 4099, 4097), 1, "float16", 4160),
+        ((3, 1400, 35, 31), 1, "float16", 1088),  # rows of several axes
+        ((4099, 1023), 0, "float16", 1023),
+        ((4099, 4104), 0, "float16", 4104),  # whole vectors
+        ((1024, 2047), 0, "float16", 2047),  # few elements
+        ((4099, 4097), 0, "int8", 4097),
+    ],
+)
+def test_rows_of_copied_halves_begin_with_a_line_of_the_cache(
+    shape: tuple[int, ...], axis: int, dtype: str, pitch: int
+):
+    source = in_order(shape, tuple(reversed(range(len(shape)))), dtype)
+    plan = make_plan(Scan("sum", source.dtype, axis), {"input": source, "output": layout(shape, dtype)}, H200)
+    inner = 2 if len(shape) == 4 else 1
+    row = int(np.prod(shape[-inner:]))
+    dense = int(np.prod(shape)) * source.dtype.itemsize
+    begin = plan.launches[0].arguments[1]
+    assert begin == (Workspace(0) if pitch != row else Pointer("output"))
+    if pitch != row:
+        assert plan.workspace_bytes >= dense + (int(np.prod(shape)) // row - 1) * (pitch - row) * source.dtype.itemsize
 
 
 def test_scans_into_a_wider_type_in_another_order():
@@ -355,11 +414,12 @@ def test_what_is_copied_back_is_computed_in_the_workspace(dtype: str):
         ((11, 12_200), (1, 0), (0,), "float16", ""),  # few elements
         ((11, 300_000), (1, 0), (1,), "float32", "gather_boxes"),  # columns
         ((11, 12_500), (1, 0), (1,), "float32", "gather_boxes"),
-        ((11, 12_200), (1, 0), (1,), "float32", ""),  # few elements
-        ((11, 50_000), (1, 0), (1,), "float64", "gather_boxes"),
-        ((11, 49_000), (1, 0), (1,), "float64", ""),  # few elements
+        ((11, 6100), (1, 0), (1,), "float32", ""),  # few elements
+        ((11, 6200), (1, 0), (1,), "float64", "gather_boxes"),
+        ((4, 2, 128, 1100), (1, 2, 3, 0), (1,), "float64", "gather_boxes"),  # scattered
+        ((4, 2, 128, 500), (1, 2, 3, 0), (1,), "float64", ""),
         ((16, 300_000), (1, 0), (1,), "float32", ""),  # turned in tiles
-        ((8, 300_000), (1, 0), (1,), "float16", ""),  # two for each sector
+        ((8, 300_000), (1, 0), (1,), "float16", "gather_boxes"),  # two for each sector
         ((139, 61, 329), (1, 0, 2), (1,), "float16", ""),  # neighbours in both
         ((263, 61, 329), (0, 2, 1), (1,), "float16", "gather_tiles"),
         ((65536, 4096), (1, 0), (1,), "float16", ""),  # which is read once
@@ -373,6 +433,75 @@ def test_halves_and_columns_into_another_order(
     assert found[0] == first if first else not found[0].startswith("gather")
     if first:
         assert plan.launches[0].arguments[1] == Pointer("output")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "first"),
+    [
+        ((2048, 4, 32), (0, 2), "float32", "gather_boxes"),  # two steps
+        ((2048, 4, 7), (0, 2), "float32", ""),  # few of a group side by side
+        ((2048, 15, 16), (0, 2), "float32", "gather_boxes"),
+        ((4096, 12, 8), (0, 2), "float32", ""),
+        ((65_536, 2, 32), (2,), "float32", "gather_boxes"),  # one launch
+        ((65_536, 2, 15), (2,), "float32", ""),
+        ((16_384, 4, 128), (2,), "float32", ""),  # that keeps 512 elements
+        ((16_384, 4, 129), (2,), "float32", "gather_boxes"),
+        ((2048, 4, 256), (2,), "float32", "gather_boxes"),
+        ((1024, 4, 256), (2,), "float32", ""),  # and 1024 of few
+        ((16_384, 8, 32), (2,), "float32", "gather_boxes"),  # more than a sector
+        ((9039, 4, 232), (0, 1), "float32", "gather_boxes"),  # elements of a group lie side by side
+        ((1000, 4, 232), (0, 1), "float32", ""),
+        ((1000, 4, 232), (0, 1), "float16", "gather_boxes"),
+        ((500, 4, 232), (0, 1), "float16", ""),
+        ((1, 12, 300_000), (0, 1), "float32", ""),  # which are lines
+        ((9039, 15, 232), (0, 1), "float32", "gather_boxes"),
+        ((9039, 16, 232), (0, 1), "float32", ""),  # turned in tiles
+        ((9039, 4, 31), (0, 1), "float32", ""),  # few groups side by side
+        ((512, 16, 128), (2,), "float32", "gather_tiles"),  # few elements that tiles would turn
+        ((4096, 16, 128), (2,), "float32", ""),
+        ((65_536, 16, 16), (2,), "float16", "gather_boxes"),  # short runs of halves
+        ((65_536, 16, 8), (2,), "float16", ""),
+    ],
+)
+def test_channels_last_into_channels_first(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, first: str):
+    plan = make_plan(
+        Normalization(axes), {"input": in_order(shape, (0, 2, 1), dtype), "output": layout(shape, dtype)}, H200
+    )
+    found = kernels(plan)[0]
+    assert found == first if first else not found.startswith("gather")
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes", "alike", "expected"),
+    [
+        ((4118, 4, 2, 208), (0, 3, 1, 2), (2, 3), False, ["normalize_short_lines"]),  # that a block keeps
+        ((1157, 2, 8, 620), (1, 0, 3, 2), (2, 3), True, ["gather_boxes", "normalize_lines", "gather_boxes"]),
+        ((11, 2, 8, 620), (1, 0, 3, 2), (2, 3), True, ["normalize_clustered_lines"]),  # of few elements
+        ((98, 2, 60, 531), (0, 2, 3, 1), (0, 1, 2), True, ["gather_boxes", "normalize_lines", "gather_boxes"]),
+    ],
+)
+def test_rows_whose_gaps_are_full_are_not_copied_as_rows(
+    shape: tuple[int, ...], order: tuple[int, ...], axes: tuple[int, ...], alike: bool, expected: list[str]
+):
+    view = in_order(shape, order)
+    assert kernels(normalized(view, axes, view if alike else None)) == expected
+
+
+def test_moments_in_sectors_side_by_side_are_found_uncopied():
+    for length, copied in ((224, False), (65_536, True)):
+        view = in_order((200, 4, 2, length), (0, 3, 2, 1))
+        output = layout((200, 1, 1, 1), "float32")
+        plan = make_plan(Moments((1, 2, 3)), {"input": view, "mean": output, "variance": output}, H200)
+        assert (kernels(plan)[0] == "gather_boxes") == copied
+
+
+@pytest.mark.parametrize(("channels", "held"), [(128, False), (255, True), (256, True)])
+def test_tiles_that_are_not_filled_across_are_not_held(channels: int, held: bool):
+    shape = (32_768, channels, 64)
+    plan = make_plan(
+        Normalization((2,)), {"input": in_order(shape, (0, 2, 1)), "output": layout(shape, "float32")}, H200
+    )
+    assert (kernels(plan) == ["normalize_held"]) == held
 
 
 def boxes(plan: Plan) -> dict[str, str]:

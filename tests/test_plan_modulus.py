@@ -258,7 +258,9 @@ def test_what_moves_through_a_tile_decides_its_size():
         (4, 20, 1000, (32, 64, 128)),
         (4, 16, 16, (16, 32, 64)),
         (1, 64, 1000, (64, 128, 128)),
-        (1, 16, 16, (32, 128, 128)),
+        (1, 16, 16, (16, 128, 128)),
+        (1, 17, 16, (32, 128, 128)),
+        (2, 8, 1000, (8, 64, 64)),
         (2, 33, 40, (64, 64, 256)),
         (8, 17, 16, (32, 16, 64)),
     ],
@@ -370,6 +372,24 @@ def test_short_axes_are_not_turned_in_tiles(dtype, height, by, width, narrower):
     assert _of_turned(height - 1, 400_000, dtype, by) != "modulus_tiles"
 
 
+@pytest.mark.parametrize(("dtype", "lowest", "enough"), [(np.int8, 16, 21), (np.int16, 8, 11), (np.float32, 8, 11)])
+def test_tiles_that_are_half_empty_do_not_pay(dtype, lowest, enough):
+    def are_turned(height, by="number", width=65_536, **device):
+        return _of_turned(height, width, dtype, by, **device) == "modulus_tiles"
+
+    assert not are_turned(lowest - 1)
+    assert are_turned(lowest)
+    assert not are_turned(lowest + 1)
+    assert not are_turned(enough - 1)
+    assert are_turned(enough)
+    assert are_turned(lowest + 1, by="turned")
+    assert are_turned(lowest + 1, cache_bytes=(lowest + 1) * 65_536 * np.dtype(dtype).itemsize - 1)
+
+
+def test_tiles_of_wide_elements_need_not_be_full():
+    assert _of_turned(9, 65_536, np.int64, "number") == "modulus_tiles"
+
+
 @pytest.mark.parametrize(("dtype", "width"), [(np.int8, 128), (np.float16, 64), (np.float32, 32), (np.int64, 32)])
 def test_whole_tiles_are_turned_from_one_on(dtype, width):
     assert _of_turned(1000, width, dtype, "array") == "modulus_tiles"
@@ -382,7 +402,7 @@ def test_few_rows_that_begin_anywhere_are_not_turned_in_tiles(dtype, of_thread):
     rows = of_thread * 20480 // (1001 * np.dtype(dtype).itemsize)
     assert _of_turned(rows + 1, 1001, dtype, "array", **threads) == "modulus_tiles"
     assert _of_turned(rows, 1001, dtype, "array", **threads) == "modulus_elements"
-    assert _of_turned(rows // 2, 1024, dtype, "array", **threads) == "modulus_tiles"
+    assert _of_turned(max(rows // 2, 16), 1024, dtype, "array", **threads) == "modulus_tiles"
 
 
 @pytest.mark.parametrize(("dtype", "width"), [(np.int8, 80), (np.float16, 48)])

@@ -19,8 +19,8 @@ class Tile(NamedTuple):
 #: The largest and the smallest, by the bytes of the elements that move through shared memory. The largest are, on an
 #: H200, the fastest of 32 to 256 elements either way and 64 to 256 threads.
 _TILES = {
-    1: (Tile(128, 128, 128), Tile(32, 128, 128)),
-    2: (Tile(64, 64, 256), Tile(16, 64, 64)),
+    1: (Tile(128, 128, 128), Tile(16, 128, 128)),
+    2: (Tile(64, 64, 256), Tile(8, 64, 64)),
     4: (Tile(64, 64, 256), Tile(8, 32, 64)),
     8: (Tile(32, 32, 128), Tile(8, 16, 64)),
 }

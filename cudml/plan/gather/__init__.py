@@ -15,7 +15,7 @@ from cudml.plan.device import DeviceProperties
 from cudml.plan.gather.boxes import plan_boxes
 from cudml.plan.gather.rows import ELEMENTS, plan_rows
 from cudml.plan.gather.tiles import Tiles
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, are_scattered, innermost, outer_to_inner
+from cudml.plan.layout import CACHE_LINE_BYTES, VECTOR_BYTES, ArrayLayout, innermost, outer_to_inner
 from cudml.plan.plan import Argument, Plan, Pointer, Workspace
 
 #: For each multiprocessor, where an H200 takes as long either way: (256, 32)[:, ::2] float16 summed over 0 takes 4.6 us
@@ -31,14 +31,15 @@ def plan_on_copy(
     device: DeviceProperties,
     plan_dense: Callable[[ArrayLayout], Plan],
     of_any: bool = False,
+    row: int = 0,
 ) -> Plan | None:
     """A dense copy of `source`, its axes in that order from the outermost, then what `plan_dense` plans for its layout;
     None where no kernel copies such arrays, or one launch is sooner done. `of_any`: also of those whose innermost axes
-    are short, and others."""
+    are short, and others. `row`: so many inner axes are a row, of which each begins with a line of the cache."""
     is_small = source.size < _LEAST_ELEMENTS * device.multiprocessors
     if is_small or not _can_be_moved(source):
         return None
-    copy = dense_layout(source, order)
+    copy = dense_layout(source, order, row)
     in_output = output is not None and _lie_alike(output, copy) and output.alignment == copy.alignment
     to: Argument = Pointer("output") if in_output else Workspace(0)
     gathered = _gathered(source, copy, order, to, device, of_any)
@@ -49,15 +50,18 @@ def plan_on_copy(
 
 
 def plan_on_copy_like_output(
-    source: ArrayLayout, output: ArrayLayout, device: DeviceProperties, plan_dense: Callable[[ArrayLayout], Plan]
+    source: ArrayLayout,
+    output: ArrayLayout,
+    device: DeviceProperties,
+    plan_dense: Callable[[ArrayLayout], Plan],
+    row: int = 0,
 ) -> Plan | None:
     """The same of any array, its axes in the order of the output's; None where elements that lie side by side do so in
-    the other array, or are not scattered there."""
-    if innermost(source) == innermost(output) or not are_scattered(source, output):
+    the other array."""
+    if innermost(source) == innermost(output):
         return None
-    return plan_on_copy(
-        source, outer_to_inner(range(len(output.shape)), output), output, device, plan_dense, of_any=True
-    )
+    order = outer_to_inner(range(len(output.shape)), output)
+    return plan_on_copy(source, order, output, device, plan_dense, of_any=True, row=row)
 
 
 def plan_on_copy_and_back(
@@ -81,11 +85,13 @@ def plan_on_copy_and_back(
     return _followed(gathered, plan_dense(copy, result), places, at.offset + _in_vectors(result), last)
 
 
-def dense_layout(source: ArrayLayout, order: Sequence[int]) -> ArrayLayout:
-    """That of a copy, its axes in this order from the outermost."""
+def dense_layout(source: ArrayLayout, order: Sequence[int], row: int = 0) -> ArrayLayout:
+    """That of a copy, its axes in this order from the outermost; with gaps after rows of so many inner ones, if any."""
     strides = [0] * len(order)
     step = source.dtype.itemsize
-    for axis in reversed(order):
+    for inner, axis in enumerate(reversed(order)):
+        if 0 < inner == row:
+            step = math.ceil(step / CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         strides[axis] = step
         step *= source.shape[axis]
     return ArrayLayout(source.shape, tuple(strides), source.dtype, VECTOR_BYTES)
@@ -103,18 +109,17 @@ def _gathered(
     device: DeviceProperties,
     of_any: bool,
 ) -> Plan | None:
-    """None where nothing copies the array, or it lies like the copy. Rows whose gaps are full of others are loaded once
-    for each of these."""
+    """None where nothing copies the array, or it lies like the copy. Rows whose gaps are full of others would be loaded
+    once for each of these; boxes load them once."""
     if _lie_alike(source, copy):
         return None
-    are_full = of_any and innermost(source) != innermost(copy)
-    gathered = None if are_full else plan_rows(source, copy, order, to)
-    if gathered:
-        return gathered
+    rows = plan_rows(source, copy, order, to)
+    if rows and innermost(source) == innermost(copy):
+        return rows
     tiles = Tiles.of(source, copy, order, device)
     if tiles and tiles.are_filled:
         return tiles.plan(to)
-    return plan_boxes(source, copy, order, Pointer("input"), to) if tiles or of_any else None
+    return plan_boxes(source, copy, order, Pointer("input"), to) if rows or tiles or of_any else None
 
 
 def _lie_alike(one: ArrayLayout, other: ArrayLayout) -> bool:
@@ -150,5 +155,6 @@ def _moved(plan: Plan, places: dict[Argument, Argument], begin: int, last: Plan 
 
 
 def _in_vectors(layout: ArrayLayout) -> int:
-    """The bytes of a dense array, rounded up."""
-    return math.ceil(layout.size * layout.dtype.itemsize / VECTOR_BYTES) * VECTOR_BYTES
+    """The bytes from the first element to the last, rounded up."""
+    last = sum((length - 1) * step for length, step in zip(layout.shape, layout.strides, strict=True))
+    return math.ceil((last + layout.dtype.itemsize) / VECTOR_BYTES) * VECTOR_BYTES

@@ -9,12 +9,7 @@ from cudml.plan.normalization.bundle_tiles import plan_tiled_bundles, plan_tiled
 from cudml.plan.normalization.bundles import plan_bundles
 from cudml.plan.normalization.clustered_lines import plan_clustered_lines
 from cudml.plan.normalization.columns import plan_columns
-from cudml.plan.normalization.copied import (
-    PlanDense,
-    plan_columns_on_copy_like_output,
-    plan_halves_on_copy_like_output,
-    plan_on_copy_in_order,
-)
+from cudml.plan.normalization.copied import PlanDense, plan_on_copy_in_order
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.half_moments import plan_half_moments
 from cudml.plan.normalization.held import plan_held
@@ -23,6 +18,12 @@ from cudml.plan.normalization.lines import plan_shared_lines
 from cudml.plan.normalization.long_panels import plan_long_panels
 from cudml.plan.normalization.narrow_lines import are_few_narrow
 from cudml.plan.normalization.operands import Operand
+from cudml.plan.normalization.output_order import (
+    plan_columns_on_copy_like_output,
+    plan_few_on_copy_like_output,
+    plan_halves_on_copy_like_output,
+    plan_narrow_on_copy_like_output,
+)
 from cudml.plan.normalization.own_lines import plan_own_lines, plan_own_lines_of_any
 from cudml.plan.normalization.panel_tiles import plan_panel_tiles, plan_panel_tiles_of_short_pieces
 from cudml.plan.normalization.panels import plan_panels
@@ -83,6 +84,7 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
     return (
         plan_joined_columns(groups, spec, device)
         or plan_on_copy_in_order(spec.axes, groups, device, plan_dense)
+        or plan_narrow_on_copy_like_output(groups, device, plan_dense, lambda: _plan(groups, spec, device))
         or _plan_of_one_reading(groups, spec, device)
         or plan_halves_on_copy_like_output(groups, device, plan_dense)
         or _plan_in_place(groups, spec, device, plan_dense)
@@ -95,13 +97,13 @@ def _plan_of_one_reading(groups: Groups, spec: Normalization, device: DeviceProp
 
 
 def _plan_in_place(groups: Groups, spec: Normalization, device: DeviceProperties, plan_dense: PlanDense) -> Plan:
-    """On no copy, but for columns that are scattered and that nothing turns."""
+    """On no copy, but for columns that are scattered and that nothing turns, and few that tiles would."""
     if are_few_to_turn(groups, device) and (plan := _plan(groups, spec, device)).is_one_launch:
         return plan
+    turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
+    few = plan_few_on_copy_like_output(groups, device, plan_dense) if turned else None
     return (
-        plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
-        or plan_columns_on_copy_like_output(groups, device, plan_dense)
-        or _plan(groups, spec, device)
+        few or turned or plan_columns_on_copy_like_output(groups, device, plan_dense) or _plan(groups, spec, device)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cudml.plan.device import DeviceProperties
-from cudml.plan.gather import plan_on_copy, plan_on_copy_and_back, plan_on_copy_like_output
+from cudml.plan.gather import plan_on_copy, plan_on_copy_and_back
 from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, between, lie_across, lie_in_one_order, outer_to_inner
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.plan import Plan
@@ -40,11 +40,7 @@ _LEAST_GROUP_BYTES = 1 << 16
 #: Elements for each multiprocessor, at least, of copies that are not needed. Of 111 random arrays of halves, of up to
 #: 2^21 elements, they take an H200 0.77 times as long as what else there is, 28 of them longer; with half as many 1.17
 #: times.
-_LEAST_COPIED = 1 << 10
-
-#: And of columns of float64 whose output lies in another order: of less they take 1.04 times as long, of floats and
-#: halves 0.79.
-_LEAST_OF_WIDE_COLUMNS = 1 << 12
+LEAST_COPIED = 1 << 10
 
 PlanDense = Callable[[ArrayLayout, ArrayLayout | None], Plan]
 
@@ -60,7 +56,8 @@ def plan_on_copy_in_order(
     source, output = groups.source, groups.arrays.get("output")
     every = range(len(source.shape))
     if not isinstance(output, ArrayLayout):
-        across = lie_across(axes, source) and between(axes, source) > _MOST_BETWEEN
+        are_apart = between(axes, source) > _MOST_BETWEEN and not _are_near(axes, groups)
+        across = are_apart and lie_across(axes, source)
         return plan_on_copy(source, every, None, device, lambda copy: plan_dense(copy, None)) if across else None
     if lie_across(axes, source):
         return _plan_across(axes, groups, output, device, plan_dense)
@@ -68,33 +65,6 @@ def plan_on_copy_in_order(
         return None
     order = outer_to_inner(every, source)
     return plan_on_copy(source, order, output, device, lambda copy: plan_dense(copy, output))
-
-
-def plan_halves_on_copy_like_output(groups: Groups, device: DeviceProperties, plan_dense: PlanDense) -> Plan | None:
-    """Of elements of two bytes or one a copy in the order of the output, if what lies side by side is scattered there,
-    or the other way round. On an H200 that takes 0.51 times as long as what else there is, of 80 random arrays, and
-    1.07 times if elements are less scattered; of floats 1.15 times."""
-    if groups.widest > 2 or not _are_many(groups.source, device):
-        return None
-    return _on_copy_like_output(groups, device, plan_dense)
-
-
-def plan_columns_on_copy_like_output(groups: Groups, device: DeviceProperties, plan_dense: PlanDense) -> Plan | None:
-    """The same of groups that lie side by side, whatever their elements, for those whose output is not turned in
-    tiles. Of 79 random arrays it takes 0.58 times as long, 9 of them longer, (10, 28, 7808, 24) floats over 0 whose
-    axes lie in the order 3, 0, 2, 1 240 us in place of 1648."""
-    least = _LEAST_COPIED if groups.widest <= 4 else _LEAST_OF_WIDE_COLUMNS
-    if not groups.are_columns or groups.source.size < least * device.multiprocessors:
-        return None
-    return _on_copy_like_output(groups, device, plan_dense)
-
-
-def _on_copy_like_output(groups: Groups, device: DeviceProperties, plan_dense: PlanDense) -> Plan | None:
-    """None where only moments are asked for."""
-    output = groups.arrays.get("output")
-    if not isinstance(output, ArrayLayout):
-        return None
-    return plan_on_copy_like_output(groups.source, output, device, lambda copy: plan_dense(copy, output))
 
 
 def _plan_across(
@@ -111,6 +81,8 @@ def _plan_across(
     are_apart = between(axes, source) > _LEAST_BETWEEN
     is_large = groups.length * source.dtype.itemsize >= _LEAST_GROUP_BYTES
     are_alike = lie_in_one_order(source, output)
+    if _are_near(axes, groups) and not (are_alike and _are_many(source, device)):
+        return None
     of_any = are_apart and is_large and not are_alike
     copied = plan_on_copy(source, every, output, device, lambda copy: plan_dense(copy, output), of_any)
     is_turned = copied is not None and copied.parts[-1].source == "normalization_turned.cu"
@@ -122,8 +94,18 @@ def _plan_across(
     return plan_on_copy_and_back(source, (*kept, *axes), output, device, plan_dense) or copied
 
 
+def _are_near(axes: tuple[int, ...], groups: Groups) -> bool:
+    """Whether neighbours along the last axis are in sectors side by side, which a block that keeps groups loads once:
+    (4118, 4, 2, 208) floats over 2, 3, whose axes lie in the order 0, 3, 1, 2, take an H200 24 us so and 84 on a copy.
+    """
+    source = groups.source
+    last = max((axis for axis in axes if source.shape[axis] > 1), default=0)
+    is_kept = groups.length * source.dtype.itemsize < _LEAST_GROUP_BYTES
+    return is_kept and abs(source.strides[last]) <= SECTOR_BYTES
+
+
 def _are_many(source: ArrayLayout, device: DeviceProperties) -> bool:
-    return source.size >= _LEAST_COPIED * device.multiprocessors
+    return source.size >= LEAST_COPIED * device.multiprocessors
 
 
 def _are_narrow_and_apart(groups: Groups, device: DeviceProperties) -> bool:

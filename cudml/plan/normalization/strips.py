@@ -83,8 +83,9 @@ _NEIGHBOURHOOD, _LEAST_ACROSS = 256, 16
 _LEAST_TURNED_BYTES = 90_000
 
 #: And steps: fewer leave most of a unit empty. (44276, 105) float64s over 0 from columns into rows take an H200
-#: 39 us as strips, but (6, 4570364) 5250, and 174 otherwise.
-_LEAST_TURNED_STEPS = 64
+#: 39 us as strips, but (6, 4570364) 5250, and 174 otherwise, (8192, 32, 64) floats over 2, whose axes lie in the order
+#: 0, 2, 1, 134 and 71.
+_LEAST_TURNED_STEPS = 80
 
 #: And where none is, the part of the second-level cache that the input fills at least: what is smaller is still there
 #: when the second of two steps reads it. Halves take longer to be added up, and in strips of whose columns less than

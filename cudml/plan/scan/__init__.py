@@ -7,9 +7,10 @@ from functools import partial
 from cudml.plan.device import DeviceProperties
 from cudml.plan.layout import ArrayLayout, step
 from cudml.plan.plan import Plan, constants_of
-from cudml.plan.scan.copied import plan_few_columns_on_copy, plan_in_order_of_output, plan_on_dense_copy
+from cudml.plan.scan.copied import plan_few_columns_on_copy, plan_on_dense_copy
 from cudml.plan.scan.lines import fit_a_block, plan_lines
 from cudml.plan.scan.linked import are_few_tiles, plan_linked_tiles
+from cudml.plan.scan.output_order import plan_in_order_of_output
 from cudml.plan.scan.side_by_side import plan_side_by_side
 from cudml.plan.scan.stream import plan_stream
 from cudml.plan.scan.work import ENOUGH_LINES, Constants, Work, cut, scan_constants, segment_constants

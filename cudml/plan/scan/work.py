@@ -29,7 +29,7 @@ ENOUGH_LINES = 8
 
 #: Where inputs are neighbours along the axis and outputs across it, or the other way round, tiles of columns are turned
 #: in shared memory. So many bytes of a line and so many lines at least fill a line of the cache and half a warp.
-_TURNED_BYTES, _TURNED_LINES = 128, 17
+TURNED_BYTES, TURNED_LINES = 128, 17
 
 Constants: TypeAlias = dict[str, "str | int | bool"]
 
@@ -143,9 +143,9 @@ def _chunk(stored: np.dtype, value: np.dtype) -> int:
 
 def _is_turned(work: Work, along: ArrayLayout, axis: Dims, across: ArrayLayout, line: Dims) -> bool:
     """Whether elements are neighbours along the axis in one array, and across it in the other."""
-    if not (is_dense(along, axis) and line.strides[-1] == across.dtype.itemsize and line.sizes[-1] >= _TURNED_LINES):
+    if not (is_dense(along, axis) and line.strides[-1] == across.dtype.itemsize and line.sizes[-1] >= TURNED_LINES):
         return False
-    return work.length * min(along.dtype.itemsize, across.dtype.itemsize) >= _TURNED_BYTES
+    return work.length * min(along.dtype.itemsize, across.dtype.itemsize) >= TURNED_BYTES
 
 
 def scan_constants(spec: Scan | SegmentedScan, arrays: dict[str, ArrayLayout], work: Work) -> Constants:
