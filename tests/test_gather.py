@@ -173,6 +173,41 @@ def test_running_sums_into_another_order(order: tuple[int, ...], shape: tuple[in
 
 
 @pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(2100, 9), (9, 4100), (70, 1031), (2100, 10), (300, 40)])
+def test_running_sums_of_transposed_matrices(shape: tuple[int, ...], dtype: str, xp: Any):
+    source = values(enough(shape, xp), dtype)
+    view, dense = in_order(source, (1, 0), xp), xp.asarray(source)
+    for axis in (0, 1):
+        for options in ({}, {"reverse": True, "exclusive": True}):
+            out = xp.asarray(np.zeros_like(source))
+            cudml.cumsum(view, axis=axis, dtype=dtype, out=out, **options)
+            expected = cudml.cumsum(dense, axis=axis, dtype=dtype, **options)
+            np.testing.assert_array_equal(xp.to_numpy(out), xp.to_numpy(expected))
+        with_zero = cudml.cumulative_sum(view, axis=axis, dtype=dtype, include_initial=True)
+        expected = cudml.cumulative_sum(dense, axis=axis, dtype=dtype, include_initial=True)
+        np.testing.assert_array_equal(xp.to_numpy(with_zero), xp.to_numpy(expected))
+        if dtype == "int8":
+            wide = cudml.cumsum(view, axis=axis, out=xp.asarray(np.zeros(source.shape, np.int64)))
+            np.testing.assert_array_equal(xp.to_numpy(wide), np.cumsum(source, axis=axis, dtype=np.int64))
+
+
+@pytest.mark.backend("cuda", "emulated")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(17, 5, 45), (60, 12, 37), (3, 20, 70), (40, 17, 16)])
+def test_channels_last_into_channels_first(shape: tuple[int, ...], dtype: str, xp: Any):
+    source = values(enough(shape, xp), dtype)
+    view, dense = in_order(source, (0, 2, 1), xp), xp.asarray(source)
+    for axes in ((2,), (0, 2), (0, 1), (1,)):
+        kept = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
+        scale = xp.asarray(values(kept, dtype) + np.dtype(dtype).type(1))
+        out = xp.asarray(np.zeros_like(source))
+        cudml.mean_variance_normalization(view, scale, axes=axes, out=out)
+        expected = cudml.mean_variance_normalization(dense, scale, axes=axes)
+        np.testing.assert_array_equal(xp.to_numpy(out), xp.to_numpy(expected))
+
+
+@pytest.mark.backend("cuda", "emulated")
 def test_boxes_that_are_cut_to_fit_a_block(xp: Any):
     source = values(enough((13, 16, 31, 8), xp), "float64")
     out = xp.asarray(np.zeros_like(source))

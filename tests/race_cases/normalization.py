@@ -760,18 +760,18 @@ TURNED = [
     normalization("turned in low tiles", (20, 130), np.float32, (0,), "transposed", "contiguous", TINY_GPU),
     normalization("turned doubles", (70, 40), np.float64, (0, 1), "contiguous", "transposed", TINY_GPU),
     normalization("turned from anywhere", (130, 70), np.float32, (0,), "offset by an element", "transposed", TINY_GPU),
-    turned_batch_norm("turned batch norm", (3, 20, 90), TINY_GPU),
+    turned_batch_norm("turned batch norm", (3, 20, 140), TINY_GPU),
 ]
 
 HELD = [
     normalization("held", (290, 1200), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK, again=True),
     normalization("held in whole tiles", (64, 1024), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK),
-    normalization("held by a large cluster", (40, 7000), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK),
-    normalization("held halves", (130, 1500), np.float16, (1,), "transposed", "contiguous", ONE_BLOCK),
+    normalization("held by a large cluster", (60, 7000), np.float32, (1,), "transposed", "contiguous", ONE_BLOCK),
+    normalization("held halves", (124, 1500), np.float16, (1,), "transposed", "contiguous", ONE_BLOCK),
     normalization("held doubles", (70, 901), np.float64, (1,), "transposed", "contiguous"),
-    normalization("held from anywhere", (790, 70), np.float32, (0,), "offset by an element", "transposed", ONE_BLOCK),
-    normalization("held by one block each", (3, 200, 37), np.float32, (1,), "contiguous", "rolled axes", ONE_BLOCK),
-    turned_batch_norm("held batch norm", (1, 40, 500), ONE_BLOCK),
+    normalization("held from anywhere", (790, 90), np.float32, (0,), "offset by an element", "transposed", ONE_BLOCK),
+    normalization("held by one block each", (3, 200, 61), np.float32, (1,), "contiguous", "rolled axes", ONE_BLOCK),
+    turned_batch_norm("held batch norm", (1, 61, 500), ONE_BLOCK),
 ]
 
 # Whose groups have several columns each.

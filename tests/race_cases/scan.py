@@ -361,6 +361,7 @@ COLUMNS = [
         stored=np.int8,
         pattern="rolled axes",
         out_pattern="contiguous",
+        device=MANY_BLOCKS,
     ),
     scan("turned input", (70, 600), np.float32, out_pattern="rolled axes"),
     scan(
@@ -385,6 +386,8 @@ COPIED_COLUMNS = [
     scan("columns backwards, copied", (1100, 33), np.int8, axis=0, pattern="backwards"),
     scan("every second column, copied", (1100, 34), np.int64, stored=np.uint8, axis=0, pattern="every second"),
     scan("tiles of bytes, copied", (250, 201), np.int8, pattern="transposed", out_pattern="contiguous"),
+    filled("rows of halves with gaps", (70, 1031), np.float16, axis=0, pattern="transposed", out_pattern="contiguous"),
+    filled("lines of halves with gaps", (70, 1031), np.float16, pattern="transposed", out_pattern="contiguous"),
     filled("boxes", (2, 5, 2601), np.int16, axis=0, pattern="rolled axes", out_pattern="contiguous"),
     filled("boxes in words", (2, 6, 2600), np.int16, axis=0, pattern="rolled axes", out_pattern="contiguous"),
     filled("boxes of a long axis", (3, 4, 4100), np.int32, axis=0, pattern="rolled axes", out_pattern="contiguous"),
