@@ -59,16 +59,17 @@ template <typename Real> __device__ Real log_of_one_plus_exp(Real x) {
 __device__ inline float hyperbolic_tangent(float x) { return tanhf(x); }
 __device__ inline double hyperbolic_tangent(double x) { return tanh(x); }
 
-// The normal distribution's share below x: exp(-x^2 / 2) times a smooth function of 1 / (1 + |x| / 4) is what lies
-// beyond |x|, so nothing cancels on the left.
-__device__ inline float normal_share_below(float x) {
+// x times the normal distribution's share below it: exp(-x^2 / 2) times a smooth function of 1 / (1 + |x| / 4) is what
+// lies beyond |x|, of which |x| times as much is missing from the positive part of x, so nothing cancels. Nothing
+// representable lies beyond 64, and nothing is infinite up to there.
+__device__ inline float times_normal_share_below(float x) {
     constexpr float C[] = {0.188821301f, 0.303948343f, 0.387133479f, 0.373041064f, 0.241775572f, 0.0602785163f,
                            -0.0587272495f, -0.0489406809f, 0.0246491171f};
-    const float t = approximate_reciprocal(fmaf(absolute(x), 0.25f, 1.0f));
-    const float beyond = exponential(-0.5f * x * x) * (t * polynomial(C, t - 0.5f));
-    return x > 0 ? 1 - beyond : beyond;
+    const float size = fminf(absolute(x), 64.0f), t = approximate_reciprocal(fmaf(size, 0.25f, 1.0f));
+    const float beyond = flushed_power_of_two(size * (-0.5f * LOG2_E) * size) * (t * polynomial(C, t - 0.5f));
+    return fmaf(-size, beyond, x < 0 ? 0 : x);
 }
-__device__ inline double normal_share_below(double x) { return 0.5 * erfc(x * -0.70710678118654752440); }
+__device__ inline double times_normal_share_below(double x) { return x * (0.5 * erfc(x * -0.70710678118654752440)); }
 
 // exp of a number that is never positive, so nothing overflows.
 template <typename Real> __device__ Real stable_sigmoid(Real x) {
@@ -101,7 +102,7 @@ namespace activation {
 
 CUDML_ACTIVATION(celu, positive_or(x, alpha * exp_minus_one(x * beta)))
 CUDML_ACTIVATION(elu, positive_or(x, alpha * exp_minus_one(x)))
-CUDML_ACTIVATION(gelu, x * normal_share_below(x))
+CUDML_ACTIVATION(gelu, times_normal_share_below(x))
 CUDML_ACTIVATION(hard_sigmoid, clamp_to_unit(alpha * x + beta))
 CUDML_ACTIVATION(identity, x)
 CUDML_ACTIVATION(leaky_relu, x >= 0 ? x : alpha * x)
