@@ -87,6 +87,7 @@ def plan_normalization(spec: Normalization, arrays: dict[str, Operand], device: 
         or plan_narrow_on_copy_like_output(groups, device, plan_dense, lambda: _plan(groups, spec, device))
         or _plan_of_one_reading(groups, spec, device)
         or plan_halves_on_copy_like_output(groups, device, plan_dense)
+        or plan_few_on_copy_like_output(groups, spec, device, plan_dense)
         or _plan_in_place(groups, spec, device, plan_dense)
     )
 
@@ -97,13 +98,13 @@ def _plan_of_one_reading(groups: Groups, spec: Normalization, device: DeviceProp
 
 
 def _plan_in_place(groups: Groups, spec: Normalization, device: DeviceProperties, plan_dense: PlanDense) -> Plan:
-    """On no copy, but for columns that are scattered and that nothing turns, and few that tiles would."""
+    """On no copy, but for columns that are scattered and that nothing turns."""
     if are_few_to_turn(groups, device) and (plan := _plan(groups, spec, device)).is_one_launch:
         return plan
-    turned = plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
-    few = plan_few_on_copy_like_output(groups, device, plan_dense) if turned else None
     return (
-        few or turned or plan_columns_on_copy_like_output(groups, device, plan_dense) or _plan(groups, spec, device)
+        plan_turned(groups, spec, device, lambda groups: _plan(groups, Normalization(spec.axes), device))
+        or plan_columns_on_copy_like_output(groups, device, plan_dense)
+        or _plan(groups, spec, device)
     )
 
 

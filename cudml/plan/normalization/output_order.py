@@ -14,7 +14,9 @@ from cudml.plan.layout import SECTOR_BYTES, ArrayLayout, are_scattered
 from cudml.plan.normalization.copied import LEAST_COPIED, PlanDense
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.joint_axes import JointAxes
+from cudml.plan.normalization.turned import Turned, moments_of
 from cudml.plan.plan import Plan
+from cudml.plan.spec import Normalization
 
 #: Elements for each multiprocessor, at least, of columns of float64 whose output lies in another order: of less such
 #: copies take 1.04 times as long as what else there is, of floats and halves 0.79.
@@ -97,10 +99,14 @@ def plan_halves_on_copy_like_output(groups: Groups, device: DeviceProperties, pl
     return _plan_on_copy(groups, device, plan_dense) if pays else None
 
 
-def plan_few_on_copy_like_output(groups: Groups, device: DeviceProperties, plan_dense: PlanDense) -> Plan | None:
+def plan_few_on_copy_like_output(
+    groups: Groups, spec: Normalization, device: DeviceProperties, plan_dense: PlanDense
+) -> Plan | None:
     """Of few elements in groups that lie side by side, whose output else is turned in tiles."""
     are_few = LEAST_COPIED <= _elements(groups, device) < _MOST_TURNED[groups.source.dtype.itemsize]
-    return _plan_on_copy(groups, device, plan_dense) if are_few and groups.are_columns else None
+    if not (are_few and groups.are_columns and groups.has("output")):
+        return None
+    return _plan_on_copy(groups, device, plan_dense) if Turned.of(groups, moments_of(groups, spec)) else None
 
 
 def plan_columns_on_copy_like_output(groups: Groups, device: DeviceProperties, plan_dense: PlanDense) -> Plan | None:
