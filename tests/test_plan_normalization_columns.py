@@ -698,3 +698,10 @@ def test_whole_tiles_of_bytes_have_more_registers(steps: int, resident: str):
     assert kernels(applied) == ["apply_columns"]
     assert applied.launches[0].block == 128
     assert constants(applied)["RESIDENT"] == resident
+
+
+@pytest.mark.parametrize(("steps", "in_strips"), [(79, False), (80, True)])
+def test_few_steps_are_not_turned_in_strips(steps: int, in_strips: bool):
+    shape = (6600, 32, steps)
+    arrays = {"input": in_order(shape, (0, 2, 1)), "output": layout(shape, "float32")}
+    assert (kernels(make_plan(Normalization((2,)), arrays, H200)) == ["normalize_strips"]) == in_strips
