@@ -163,12 +163,18 @@ def test_activation_of_infinity_and_huge_values(xp, name, dtype):
         assert near == limit or np.isinf(limit)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_gelu_of_infinity(xp, dtype):
+    assert apply(xp, Activation("gelu"), np.array([-np.inf, np.inf], dtype)).tolist() == [0, np.inf]
+
+
 def test_activations_in_float64_neither_overflow_nor_vanish_early():
     def activated(name, x, *parameters):
         with np.errstate(all="ignore"):  # as the backend does
             return activate(Activation(name, parameters), np.array([x]))[0]
 
     assert activated("celu", 2.0, 0.0) == 2
+    assert activated("gelu", -np.inf) == 0
     assert activated("sigmoid", -720.0) == pytest.approx(np.exp(-720.0), rel=1e-9)
     assert activated("softplus", 122.0, 1e308) == 122
     assert activated("softplus", -2.0, 3.0) == pytest.approx(np.log1p(np.exp(-6.0)) / 3)

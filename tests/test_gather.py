@@ -184,8 +184,9 @@ def test_running_sums_of_transposed_matrices(shape: tuple[int, ...], dtype: str,
             cudml.cumsum(view, axis=axis, dtype=dtype, out=out, **options)
             expected = cudml.cumsum(dense, axis=axis, dtype=dtype, **options)
             np.testing.assert_array_equal(xp.to_numpy(out), xp.to_numpy(expected))
-        with_zero = cudml.cumulative_sum(view, axis=axis, dtype=dtype, include_initial=True)
         expected = cudml.cumulative_sum(dense, axis=axis, dtype=dtype, include_initial=True)
+        with_zero = xp.asarray(np.ones(expected.shape, dtype))
+        cudml.cumulative_sum(view, axis=axis, dtype=dtype, include_initial=True, out=with_zero)
         np.testing.assert_array_equal(xp.to_numpy(with_zero), xp.to_numpy(expected))
         if dtype == "int8":
             wide = cudml.cumsum(view, axis=axis, out=xp.asarray(np.zeros(source.shape, np.int64)))

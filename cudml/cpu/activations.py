@@ -26,7 +26,8 @@ def elu(x: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * _erfc(x * -math.sqrt(0.5))
+    bounded = np.maximum(x, -64.0)  # beyond which erfc is 0, that minus infinity times it is not NaN
+    return 0.5 * bounded * _erfc(bounded * -math.sqrt(0.5))
 
 
 def hard_sigmoid(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:

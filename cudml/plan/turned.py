@@ -17,7 +17,8 @@ class Tile(NamedTuple):
 
 
 #: The largest and the smallest, by the bytes of the elements that move through shared memory. The largest are, on an
-#: H200, the fastest of 32 to 256 elements either way and 64 to 256 threads.
+#: H200, the fastest of 32 to 256 elements either way and 64 to 256 threads. The smallest are not half empty: of (8,
+#: 692200) int16s, transposed, fmod takes 11.6 us in tiles of 8 rows and 21.7 in tiles of 16.
 _TILES = {
     1: (Tile(128, 128, 128), Tile(16, 128, 128)),
     2: (Tile(64, 64, 256), Tile(8, 64, 64)),

@@ -12,8 +12,8 @@ from cudml.plan.turned import Tile, tile_of
 
 #: Elements of a column that fill the lowest tile, by the bytes of those that move, and from which on the next one pays,
 #: unless both operands are turned, or no cache holds them: (9, 932032) int16 by a number take an H200 22 us by elements
-#: and 38 in tiles, of 10 rows 23 and 35, of 12 27 and 30, but of 9 by 8388608 373 and 304; float32 of 9 rows 42 and 58,
-#: of 11 45 and 45; int8 of 17 21 and 29, of 20 22 and 23.
+#: and 38 in tiles, of 10 rows 23 and 35, of 12 27 and 30, but (9, 8388608) by a column 373 and 304; float32 of 9 rows
+#: 42 and 58, of 11 45 and 45; int8 of 17 21 and 29, of 20 22 and 23.
 _LEAST_HEIGHT = {1: (16, 21), 2: (8, 11), 4: (8, 11), 8: (8, 8)}
 #: Of a row, unless it is whole tiles: of rows that begin with whole packs, and of others; next to an array, next to a
 #: number or one for each row, where both operands are turned, and where the output is no run, so that elements are the

@@ -1,8 +1,8 @@
 """The plans of scans whose input is copied first, into the order of the axes that the output has.
 
 Kernels that turn lines on their way are as fast as a copy where they move whole lines of the cache. Where they do not,
-a copy that is turned in boxes, and a scan of its lines, are done sooner. The numbers are of an H200, of 1500 arrays of
-2^18 to 2^24 elements beside their copies, in the order 1, 0 into C order and random ones.
+a copy that is turned in boxes, and a scan of its lines, are done sooner. The numbers are of an H200, of 650 arrays of
+2^19 to 2^24 elements beside their copies, in the order 1, 0 into C order, and of 100 random ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEAST_OF_SHORT = {1: 1 << 11, 2: 1 << 9, 4: 1 << 11, 8: 1 << 11, 16: 1 << 14}
 
 #: Lines of bytes and halves that lie in whole vectors, and so many elements, are turned faster than copied: by bytes of
 #: an element, where inputs are neighbours along them, and where outputs are. (4096, 4096) float16 along axis 0 take 24
-#: us and 38 on a copy, along axis 1 28 and 36, (1024, 1024) 8.3 and 8.8, 12 and 7.4.
+#: us and 38 on a copy, along axis 1 28 and 36, (1024, 1024) 9.8 and 8.8, 10.1 and 5.1.
 _ENOUGH_IN_VECTORS: dict[int, tuple[int | None, int | None]] = {1: (3 << 13, None), 2: (3 << 12, 3 << 14)}
 
 #: Lines of other elements, in bytes, that are longer are turned faster than copied, or whose inputs are neighbours in
@@ -44,8 +44,8 @@ _MOST_LINE_BYTES = 192
 _FEW_FLOATS = 1 << 12
 
 #: Lines that no kernel turns, as they are few: how many, and elements at least, where inputs are neighbours along them,
-#: and where outputs are, by bytes of an element. (8, 2097152) floats along axis 1 from rows into columns take 252 us
-#: and 75 copied, 4 of twice the length 136 and 76; 16 of 2^17 30 and 15, 4 of 2^19 16.8 and 16.
+#: and where outputs are, by bytes of an element. (2097152, 8) floats along axis 0 take 252 us and 75 copied, (4194304,
+#: 4) 136 and 76, (131072, 16) 30 and 15, (524288, 4) 16.8 and 16; (16, 131072) along axis 1 18 and 13.
 _FEW_ALONG_INPUT: _Enough = ((8, 3 << 11), (4, 3 << 13))
 _OF_WORDS: _Enough = ((8, 3 << 12), (4, 3 << 15))
 _FEW_ALONG_OUTPUT: dict[int, _Enough] = {2: ((8, 3 << 13),), 4: _OF_WORDS, 8: _OF_WORDS}
@@ -53,7 +53,6 @@ _FEW_ALONG_OUTPUT: dict[int, _Enough] = {2: ((8, 3 << 13),), 4: _OF_WORDS, 8: _O
 #: Elements of lines that are too short for that, at least, whose outputs are neighbours: (1048576, 16) floats along
 #: axis 1 take 185 us uncopied and 70, 8 of them 135 and 70, 4 49 and 69; float16 158 and 40, int8 315 and 63.
 _SHORTEST, _SHORTEST_OF_BYTES = 8, 4
-
 
 #: Rows of halves in the copy, each of which begins with a line of the cache: their elements at least, and those for
 #: each multiprocessor. (4099, 4097) float16 along axis 0 take 49 us so and 94 with rows end to end, (4097, 4099) along
