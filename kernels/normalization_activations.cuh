@@ -69,7 +69,9 @@ __device__ inline float times_normal_share_below(float x) {
     const float beyond = flushed_power_of_two(size * (-0.5f * LOG2_E) * size) * (t * polynomial(C, t - 0.5f));
     return fmaf(-size, beyond, x < 0 ? 0 : x);
 }
-__device__ inline double times_normal_share_below(double x) { return x * (0.5 * erfc(x * -0.70710678118654752440)); }
+__device__ inline double times_normal_share_below(double x) {
+    return (x < -64 ? -64 : x) * (0.5 * erfc(x * -0.70710678118654752440));
+}
 
 // exp of a number that is never positive, so nothing overflows.
 template <typename Real> __device__ Real stable_sigmoid(Real x) {

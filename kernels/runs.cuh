@@ -158,24 +158,76 @@ __device__ PieceOf<16> bytes_across(const PieceOf<16>& low, const PieceOf<16>& h
     return {first.word[0], first.word[1], last.word[0], last.word[1]};
 }
 
+// The same of COUNT pairs of pieces, by lanes that all have one `offset`: a branch takes the place of the choices,
+// which are most of it. Of a single pair compilers would compute all cases.
+template <int SIZE, int SKIPPED, int BYTES, int COUNT>
+__device__ void words_across(const PieceOf<BYTES> (&low)[COUNT], const PieceOf<BYTES> (&high)[COUNT], unsigned offset,
+                             PieceOf<BYTES> (&taken)[COUNT]) {
+    constexpr int WORDS = BYTES / 4;
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        const auto word = [&](int i) { return i < WORDS ? low[k].word[i % WORDS] : high[k].word[i % WORDS]; };
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const unsigned first = word(SKIPPED + i), next = word(SKIPPED + i + 1);
+            taken[k].word[i] = SIZE % 4 == 0 ? first : __funnelshift_r(first, next, offset * 8);
+        }
+    }
+}
+template <int SIZE, int BYTES, int COUNT>
+__device__ void bytes_across_alike(const PieceOf<BYTES> (&low)[COUNT], const PieceOf<BYTES> (&high)[COUNT],
+                                   unsigned offset, PieceOf<BYTES> (&taken)[COUNT]) {
+    constexpr int WORDS = BYTES / 4;
+    const unsigned skipped = offset / 4;
+    if constexpr (COUNT == 1) taken[0] = bytes_across<SIZE>(low[0], high[0], offset);
+    else if (WORDS > 1 && skipped == 1) words_across<SIZE, 1 % WORDS>(low, high, offset, taken);
+    else if (WORDS > 2 && skipped == 2) words_across<SIZE, 2 % WORDS>(low, high, offset, taken);
+    else if (WORDS > 3 && skipped == 3) words_across<SIZE, 3 % WORDS>(low, high, offset, taken);
+    else words_across<SIZE, 0>(low, high, offset, taken);
+}
+
+// The lane's pieces from number `first` on, every 32nd of COUNT, of which those before `end` exist; each begins as many
+// bytes, `within`, behind one that it is taken from.
+template <int SIZE, int COUNT>
+__device__ void store_pieces_across(char* to, const PieceOf<16>* from, unsigned within, int first, int end) {
+    PieceOf<16> low[COUNT] = {}, high[COUNT] = {}, taken[COUNT];
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        const int i = first + k * LANES;
+        if (i < end) low[k] = from[i], high[k] = from[within == 0 ? i : i + 1];
+    }
+    bytes_across_alike<SIZE>(low, high, within, taken);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        const int i = first + k * LANES;
+        if (i < end) *reinterpret_cast<PieceOf<16>*>(to + i * 16) = taken[k];
+    }
+}
+
 // By all lanes of a warp: `count` elements, MOST at the most, from shared memory, where they lie among whole pieces of
 // 16 bytes, to neighbours in memory. Whole pieces are stored at once, what lies before and behind them singly. Pieces
 // that lie across two of shared memory are taken from both: in words, four times as often lanes would meet in a bank.
-template <int MOST, typename T> __device__ void store_run(char* to, const T* staged, int count) {
+// Some turns of pieces are put together AT_ONCE: more take registers.
+template <int MOST, int AT_ONCE = 1, typename T> __device__ void store_run(char* to, const T* staged, int count) {
     using Piece = PieceOf<16>;
     constexpr int SIZE = sizeof(T), OF_PIECE = 16 / SIZE, TURNS = (MOST * SIZE / 16 + LANES - 1) / LANES;
-    static_assert(2 * OF_PIECE <= LANES, "each lane has an element of an end");
+    constexpr int COUNT = AT_ONCE < TURNS ? AT_ONCE : TURNS;
+    static_assert(2 * OF_PIECE <= LANES && TURNS % COUNT == 0, "each lane has an element of an end");
     const int before = static_cast<int>((16 - reinterpret_cast<size_t>(to) % 16) % 16) / SIZE;
     const int first = before < count ? before : count, pieces = (count - first) / OF_PIECE;
     const char* const from = reinterpret_cast<const char*>(staged + first);
     const unsigned within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % 16);
     const Piece* const piece = reinterpret_cast<const Piece*>(from - within);
 #pragma unroll
-    for (int k = 0; k < TURNS; k++) {
+    for (int k = 0; k < TURNS; k += COUNT) {
         const int i = k * LANES + lane_index();
-        if (i >= pieces) continue;
-        const Piece low = piece[i], high = piece[within == 0 ? i : i + 1];
-        *reinterpret_cast<Piece*>(to + first * SIZE + i * 16) = bytes_across<SIZE>(low, high, within);
+        if constexpr (COUNT > 1) {
+            store_pieces_across<SIZE, COUNT>(to + first * SIZE, piece, within, i, pieces);
+        } else {
+            if (i >= pieces) continue;
+            const Piece low = piece[i], high = piece[within == 0 ? i : i + 1];
+            *reinterpret_cast<Piece*>(to + first * SIZE + i * 16) = bytes_across<SIZE>(low, high, within);
+        }
     }
     const bool leads = lane_index() < OF_PIECE;
     const int i = leads ? lane_index() : first + (pieces - 1) * OF_PIECE + lane_index();

@@ -180,11 +180,16 @@ template <typename T, typename To> __device__ void load_packed(const char* addre
     }
 }
 
+// Results as they are stored, of which halves are rounded in pairs.
+template <int COUNT> __device__ Pack<Output, COUNT> outputs_of(const Accumulator (&result)[COUNT]) {
+    return pack_of<Output>(pack_of<Value>(result).element);
+}
+
 __device__ void store_packed(char* address, const Accumulator (&result)[CHUNK]) {
-    Pack<Output, CHUNK> pack;
+    Accumulator in_place[CHUNK];
 #pragma unroll
-    for (int j = 0; j < CHUNK; j++) pack.element[chunk_place(j)] = convert<Output>(convert<Value>(result[j]));
-    *reinterpret_cast<Pack<Output, CHUNK>*>(address) = pack;
+    for (int j = 0; j < CHUNK; j++) in_place[chunk_place(j)] = result[j];
+    *reinterpret_cast<Pack<Output, CHUNK>*>(address) = outputs_of(in_place);
 }
 
 __device__ void load_elements(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) {

@@ -113,7 +113,8 @@ __device__ int to_sector(const char* address) {
 // of a sector are ALIKE, and stored one after the other: all that such rows have in common is found once.
 __device__ void store_sectors(const Work& work, const Unit& unit, const Span& span) {
     constexpr int PIECES = OVERLAPPING ? COLUMNS * SIZE / EXCHANGE_BYTES : LANES, NEXT = APART * SIZE;
-    constexpr int DOWN = LANES / PIECES, ALIKE = OVERLAPPING ? OF_SECTOR : SPAN_STEPS, COUNT = SPAN_STEPS / ALIKE;
+    constexpr int ALIKE = OVERLAPPING && OF_SECTOR < SPAN_STEPS ? OF_SECTOR : SPAN_STEPS;
+    constexpr int DOWN = LANES / PIECES, COUNT = SPAN_STEPS / ALIKE;
     static_assert(SPAN_STEPS % ALIKE == 0 && ALIKE % DOWN == 0, "");
     const Geometry& g = work.g;
     const Index step = REVERSE ? -g.output_axis.stride[0] : g.output_axis.stride[0];

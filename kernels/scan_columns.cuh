@@ -163,15 +163,7 @@ struct Values {
     }
 
     __device__ Pack<Output, VECTOR> outputs_of(int step) const {
-        const Accumulator(&row)[VECTOR] = value[step / CHUNK][step % CHUNK];
-        if constexpr (IsSame<Value, Output>::value) {
-            return pack_of<Output>(row);
-        } else {
-            Pack<Output, VECTOR> pack;
-#pragma unroll
-            for (int v = 0; v < VECTOR; v++) pack.element[v] = convert<Output>(convert<Value>(row[v]));
-            return pack;
-        }
+        return ::outputs_of(value[step / CHUNK][step % CHUNK]);
     }
 };
 

@@ -197,13 +197,12 @@ using InputPack = Pack<Input, VECTOR>;
 
 template <int IN_CHUNK>
 __device__ Pack<Output, VECTOR> scan_pack(const InputPack& in, int number, Above (&above)[VECTOR]) {
-    Pack<Output, VECTOR> out;
+    Accumulator result[VECTOR];
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
-        const Value value = convert<Value>(in.element[v]);
-        out.element[v] = convert<Output>(convert<Value>(above[v].template next<IN_CHUNK>(number, widen(value))));
+        result[v] = above[v].template next<IN_CHUNK>(number, widen(convert<Value>(in.element[v])));
     }
-    return out;
+    return outputs_of(result);
 }
 
 // The steps of a slice from K on, of which the first is number PHASE of its chunk.

@@ -54,6 +54,7 @@ struct Rows {
         first += lane_index() * CHUNK;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) shifted[r].load(line, first + r * ROW, readable);
+        ShiftedChunk::put_together_alike(shifted);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) shifted[r].widen(line, g, first + r * ROW, chunk[r].value);
     }

@@ -52,10 +52,21 @@ struct ChunkInPieces {
         }
     }
 
-    // Values behind the line are any: no prefix that is stored has them.
+    // What was asked for takes the place of the first piece. Chunks of one line, by a whole warp, lie alike in theirs.
+    __device__ void put_together() { low = bytes_across<SIZE>(low, high, within); }
+    template <int COUNT> __device__ static void put_together_alike(ChunkInPieces (&chunk)[COUNT]) {
+        PieceOf<BYTES_IN> low[COUNT], high[COUNT], taken[COUNT];
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) low[k] = chunk[k].low, high[k] = chunk[k].high;
+        bytes_across_alike<SIZE>(low, high, chunk[0].within, taken);
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) chunk[k].low = taken[k];
+    }
+
+    // Once it is put together. Values behind the line are any: no prefix that is stored has them.
     __device__ void widen(const Line& line, const Geometry& g, Index number, Accumulator (&value)[CHUNK]) const {
         if (!loaded && number < line.length) load_elements(line, g, number, value);
-        else widen_words(bytes_across<SIZE>(low, high, within), value);
+        else widen_words(low, value);
     }
 
   private:
@@ -85,6 +96,9 @@ struct ChunkOfElements {
             if (number + j < line.length) element[j] = load_element<Input, true>(from);
         }
     }
+
+    __device__ void put_together() {}
+    template <int COUNT> __device__ static void put_together_alike(ChunkOfElements (&)[COUNT]) {}
 
     __device__ void widen(const Line&, const Geometry&, Index, Accumulator (&value)[CHUNK]) const {
 #pragma unroll

@@ -64,6 +64,7 @@ scan_shifted_lines(const char* input, char* output, Geometry g, Ahead ahead) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         Chunk chunk;
+        shifted[r].put_together();
         shifted[r].widen(line(r), g, number_in_line(), chunk.value);
         scan_short(chunk);
         const int begin = lead + (r * LINES_OF_ROW + in_row) * static_cast<int>(LENGTH);

@@ -25,8 +25,6 @@
 //     STAGES, LOADERS, MARKERS, ADDERS, SCANNERS   the last four in warps
 //     TEAMS         of so many loaders each, which take turns; more than one for ordinary loads only
 //     KEEPS_PLACES  1: tiles lie within a line of the cache where they do in memory; 0: at the begin of their stages
-//     PARTED        1: what is more than FIRST_PART of a tile waits until the tile before has come: with more on its
-//                   way, the aggregates that folders ask for come later
 //     WIDENED       1: rows are those of scan_widened_rows.cuh
 //     BY_LINES      1: rows that do not lie in whole chunks are stored by lines of the cache, or where elements are
 //                   small by pieces of 16 bytes; only dense outputs
@@ -57,7 +55,7 @@ __device__ void mark_tiles(const Work& work, const Segments& segments, Samples& 
 // Adders: each has some neighbouring rows of every tile.
 
 __device__ void add_tiles(const Work& work, int adder) {
-    constexpr int ROWS = TILE_ROWS / ADDERS, AT_ONCE = ROWS < ADDED_AT_ONCE ? ROWS : ADDED_AT_ONCE;
+    constexpr int ROWS = ROWS_OF_ADDER, AT_ONCE = ADDED_TOGETHER;
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
         if (SEGMENTED) stage.marked.wait(turn(visit));
@@ -69,10 +67,11 @@ __device__ void add_tiles(const Work& work, int adder) {
             if (first * ROW < stage.tile.count) {
                 StagedChunk::Total total[AT_ONCE];
 #pragma unroll
-                for (int r = 0; r < AT_ONCE; r++) {
-                    StagedChunk chunk;
-                    chunk.load(from, ((first + r) * LANES + lane_index()) * CHUNK, stage.heads);
-                    total[r] = chunk.total();
+                for (int r = 0; r < AT_ONCE; r += LOADED_AT_ONCE) {
+                    StagedChunk chunk[LOADED_AT_ONCE];
+                    StagedChunk::load(from, ((first + r) * LANES + lane_index()) * CHUNK, stage.heads, chunk);
+#pragma unroll
+                    for (int k = 0; k < LOADED_AT_ONCE; k++) total[r + k] = chunk[k].total();
                 }
                 row = StagedChunk::item_of(row_aggregates(total));
             }
@@ -129,6 +128,7 @@ __device__ void fold_tiles(const Work& work) {
 
 __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int scanner) {
     constexpr int ROWS = TILE_ROWS / SCANNERS, AT_ONCE = ROWS < SCANNED_AT_ONCE ? ROWS : SCANNED_AT_ONCE;
+    constexpr int LOADED = LOADED_AT_ONCE < AT_ONCE ? LOADED_AT_ONCE : AT_ONCE;
     const int lane = lane_index();
     for (int visit = 0; await_tile(work, visit); visit++) {
         Stage& stage = work.stage(visit);
@@ -143,9 +143,14 @@ __device__ void scan_tiles(const Work& work, StagedChunk::Buffer& buffer, int sc
             StagedChunk chunk[AT_ONCE];
             StagedChunk::Total lanes[AT_ONCE];
 #pragma unroll
-            for (int r = 0; r < AT_ONCE; r++) {
-                chunk[r].load(from, ((first + r) * LANES + lane) * CHUNK, stage.heads);
-                lanes[r] = warp_prefix(chunk[r].total());
+            for (int r = 0; r < AT_ONCE; r += LOADED) {
+                StagedChunk loaded[LOADED];
+                StagedChunk::load(from, ((first + r) * LANES + lane) * CHUNK, stage.heads, loaded);
+#pragma unroll
+                for (int k = 0; k < LOADED; k++) {
+                    chunk[r + k] = loaded[k];
+                    lanes[r + k] = warp_prefix(loaded[k].total());
+                }
             }
 #pragma unroll
             for (int r = 0; r < AT_ONCE; r++) chunk[r].store(buffer, line, work.g, stage, first, r, lanes[r]);

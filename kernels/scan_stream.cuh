@@ -15,8 +15,7 @@ constexpr bool BULK = LOAD == IN_BULK;
 constexpr bool STAGED_ALIGNED = !BULK || INPUT_ALIGNED;
 constexpr bool STAGED_PACKED = !BULK || INPUT_PACKED;
 constexpr bool SHIFTED = BULK && !(INPUT_PACKED && CHUNK * sizeof(Input) == 16);  // tiles begin at any address
-constexpr bool EDGES_IN_WORDS = SHIFTED && sizeof(Input) % 4 == 0 && INPUT_ALIGNED;  // of tiles
-constexpr int FIRST_PART = 24576;                // bytes; with 16384 2^24 float32 take 0.0391 ms, 0.0387 ms with these
+constexpr bool EDGES_IN_WORDS = SHIFTED && INPUT_ALIGNED;  // of tiles, if what else lies in these may be read
 constexpr int PIECE = INPUT_PACKED ? CHUNK : 1;  // elements that other loaders move at a time
 constexpr int STAGE_BYTES = TILE * static_cast<int>(sizeof(Staged)) + (KEEPS_PLACES ? CACHE_LINE : 0);
 
@@ -44,6 +43,10 @@ constexpr int TAKERS = LOAD == BY_ELEMENTS ? 1 : 0;
 constexpr int FIRST_MARKER = TAKERS + TEAMS * LOADERS, FIRST_ADDER = FIRST_MARKER + MARKERS,
               PUBLISHER = FIRST_ADDER + ADDERS, FOLDER = PUBLISHER + 1, FIRST_SCANNER = FOLDER + 1,
               WARPS = FIRST_SCANNER + SCANNERS;
+
+// Rows of an adder, which are added up together with others.
+constexpr int ROWS_OF_ADDER = TILE_ROWS / ADDERS;
+constexpr int ADDED_TOGETHER = ROWS_OF_ADDER < ADDED_AT_ONCE ? ROWS_OF_ADDER : ADDED_AT_ONCE;
 
 static_assert((MARKERS > 0) == SEGMENTED && MARKERS <= STAGES, "a marker must not be a turn behind or ahead");
 static_assert(TEAMS <= STAGES && (TEAMS == 1 || TAKERS == 1), "nor a team");

@@ -24,11 +24,16 @@ __device__ void turn_by(int turn, Staged (&element)[CHUNK]) {
     }
 }
 
+// Where the chunk that begins with element `number` lies in the tile, in bytes.
+__device__ int place_of_chunk(int number) {
+    return (REVERSE ? TILE - number - CHUNK : number) * static_cast<int>(sizeof(Staged));
+}
+
 // The chunk that begins with element `number` of the tile, in the direction of traversal.
 __device__ void load_staged(const char* from, int number, Accumulator (&value)[CHUNK]) {
     constexpr int SIZE = sizeof(Staged);
     if constexpr (STAGED_PACKED) {
-        load_packed<Staged>(from + (REVERSE ? TILE - number - CHUNK : number) * SIZE, value);
+        load_packed<Staged>(from + place_of_chunk(number), value);
     } else {
         const int turn = turn_of_lane();
         Staged element[CHUNK];
@@ -40,6 +45,33 @@ __device__ void load_staged(const char* from, int number, Accumulator (&value)[C
         turn_by(turn, element);
 #pragma unroll
         for (int j = 0; j < CHUNK; j++) value[j] = widen(convert<Value>(element[j]));
+    }
+}
+
+// Small elements that begin anywhere are taken from the two pieces that their chunk lies in, some rows at a time:
+// singly they take twice as many instructions.
+constexpr int CHUNK_BYTES = CHUNK * static_cast<int>(sizeof(Staged));
+constexpr bool IN_PIECES_ANYWHERE = !STAGED_PACKED && STAGED_ALIGNED && sizeof(Staged) < 4 && CHUNK_BYTES >= 4;
+constexpr int LOADED_AT_ONCE = IN_PIECES_ANYWHERE && sizeof(Accumulator) * CHUNK <= 32 ? 4 : 1;
+
+// The chunks of COUNT rows, that of the first beginning with element `number`. All of a tile lie alike in their pieces,
+// which have what lies around the tile too.
+template <int COUNT>
+__device__ void load_from_pieces(const char* from, int number, Pack<Staged, CHUNK> (&chunk)[COUNT]) {
+    using Piece = PieceOf<IN_PIECES_ANYWHERE ? CHUNK_BYTES : 16>;
+    const unsigned within = static_cast<unsigned>(reinterpret_cast<size_t>(from) % sizeof(Piece));
+    Piece low[COUNT], high[COUNT], taken[COUNT];
+#pragma unroll
+    for (int r = 0; r < COUNT; r++) {
+        const char* const first = from - within + place_of_chunk(number + r * ROW);
+        low[r] = load_loosely<Piece>(first), high[r] = load_loosely<Piece>(first + sizeof(Piece));
+    }
+    bytes_across_alike<sizeof(Staged)>(low, high, within, taken);
+#pragma unroll
+    for (int r = 0; r < COUNT; r++) {
+        InWords<Pack<Staged, CHUNK>, Piece> in_words;
+        in_words.words = taken[r];
+        chunk[r] = in_words.items;
     }
 }
 
@@ -74,7 +106,7 @@ struct SpreadRows {
     // Small ones in pieces of 16 bytes.
     __device__ void store_in_runs(const Line& line, Index first, int left) {
         char* const to = line.output + lowest_output(line, first, left) * SIZE_OUT;
-        store_run<CHUNKS * CHUNK>(to, outputs() + (REVERSE ? CHUNKS * CHUNK - left : 0), left);
+        store_run<CHUNKS * CHUNK, ROWS_AT_ONCE>(to, outputs() + (REVERSE ? CHUNKS * CHUNK - left : 0), left);
     }
 
     // How many lanes have nothing to store at first, so that from then on all of them store between two multiples of
@@ -134,9 +166,20 @@ struct OrdinaryChunk {
 
     Chunk chunk;
 
-    __device__ void load(const char* from, int number, const Heads& heads) {
-        load_staged(from, number, chunk.value);
-        chunk.scan(heads.of_chunk(number));
+    // A lane's chunks of some rows, that of the first beginning with element `number`.
+    template <int COUNT>
+    __device__ static void load(const char* from, int number, const Heads& heads, OrdinaryChunk (&row)[COUNT]) {
+        if constexpr (IN_PIECES_ANYWHERE) {
+            Pack<Staged, CHUNK> pack[COUNT];
+            load_from_pieces(from, number, pack);
+#pragma unroll
+            for (int r = 0; r < COUNT; r++) widen_pack(pack[r], row[r].chunk.value);
+        } else {
+#pragma unroll
+            for (int r = 0; r < COUNT; r++) load_staged(from, number + r * ROW, row[r].chunk.value);
+        }
+#pragma unroll
+        for (int r = 0; r < COUNT; r++) row[r].chunk.scan(heads.of_chunk(number + r * ROW));
     }
 
     __device__ Item total() const { return chunk.total(); }
@@ -162,8 +205,10 @@ struct NarrowChunk {
 
     WidenedChunk chunk;
 
-    __device__ void load(const char* from, int number, const Heads&) {
-        chunk.load(from + (REVERSE ? TILE - number - CHUNK : number) * static_cast<int>(SIZE_IN));
+    template <int COUNT>
+    __device__ static void load(const char* from, int number, const Heads&, NarrowChunk (&row)[COUNT]) {
+#pragma unroll
+        for (int r = 0; r < COUNT; r++) row[r].chunk.load(from + place_of_chunk(number + r * ROW));
     }
 
     __device__ LocalItem total() const { return chunk.total(); }

@@ -163,7 +163,7 @@ def test_activation_of_infinity_and_huge_values(xp, name, dtype):
         assert near == limit or np.isinf(limit)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@all_floats
 def test_gelu_of_infinity(xp, dtype):
     assert apply(xp, Activation("gelu"), np.array([-np.inf, np.inf], dtype)).tolist() == [0, np.inf]
 

@@ -24,11 +24,11 @@ def test_strips_have_fewer_columns_where_many_blocks_share_one():
     ("inner", "dtype", "columns"),
     [
         (256, "int8", "64"),
-        (200, "int8", "64"),
+        (200, "int8", "128"),
         (200, "int16", "64"),
-        (204, "int16", "64"),
+        (204, "int16", "128"),
         (200, "float16", "64"),
-        (204, "float16", "32"),
+        (204, "float16", "64"),
         (200, "int32", "32"),
     ],
 )
@@ -156,6 +156,27 @@ def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, sh
     array = layout((100_000, inner), dtype)
     plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array})
     assert constants(plan)["SHIFTED"] == shifted
+
+
+@pytest.mark.parametrize(
+    ("stored", "value", "shape", "cut"),
+    [
+        ("float16", "float16", (59_840, 2174), {"COLUMNS": 128, "OVERLAPPING": 0, "STAGES": 4, "FOLDER_SETS": 1}),
+        ("float16", "float16", (10_000, 8193), {"COLUMNS": 128, "OVERLAPPING": 0, "STAGES": 3, "FOLDER_SETS": 1}),
+        ("float16", "float16", (4000, 30_001), {"COLUMNS": 128, "OVERLAPPING": 1, "STAGES": 4, "FOLDER_SETS": 1}),
+        ("float16", "float16", (100_000, 1001), {"COLUMNS": 64, "OVERLAPPING": 0, "STAGES": 4, "FOLDER_SETS": 1}),
+        ("float16", "float16", (59_840, 2176), {"COLUMNS": 64, "OVERLAPPING": 0}),  # in whole vectors
+        ("int8", "int64", (10_000, 4097), {"COLUMNS": 64, "STAGES": 2, "FOLDER_SETS": 1}),
+        ("int8", "int64", (20_000, 1025), {"COLUMNS": 64, "STAGES": 3, "FOLDER_SETS": 1}),
+        ("int8", "int64", (400_000, 200), {"COLUMNS": 32}),  # whose strips many blocks share
+        ("int32", "int64", (30_000, 2049), {"COLUMNS": 64, "UNITS_OF_TICKET": 1}),
+        ("float32", "float32", (65_536, 4097), {"COLUMNS": 64, "OVERLAPPING": 1, "UNITS_OF_TICKET": 2}),
+    ],
+)
+def test_strips_are_wide_where_rows_of_small_elements_begin_anywhere(stored, value, shape, cut):
+    arrays = {"input": layout(shape, stored), "output": layout(shape, value)}
+    found = constants(make_plan(Scan("sum", np.dtype(value), 0), arrays))
+    assert {name: int(found[name]) for name in cut} == cut
 
 
 @pytest.mark.parametrize(
@@ -364,8 +385,10 @@ def test_blocks_of_short_columns_are_small_where_they_are_few(shape, dtype, bloc
     ]
 
 
-@pytest.mark.parametrize(("shape", "overlapping"), [((9958, 1092), "0"), ((10_798, 2298), "1")])
-def test_strips_overlap_in_arrays_that_no_cache_holds(shape, overlapping):
+@pytest.mark.parametrize(
+    ("shape", "overlapping"), [((9958, 1092), "0"), ((10_798, 2298), "0"), ((10_798, 22_981), "1")]
+)
+def test_many_strips_overlap_in_arrays_that_no_cache_holds(shape, overlapping):
     array = layout(shape, "float16")
     plan = make_plan(Scan("sum", array.dtype, 0), {"input": array, "output": array}, H200)
     assert constants(plan)["OVERLAPPING"] == overlapping

@@ -106,7 +106,7 @@ def test_cases_add_up_a_group_in_tiles_and_in_rounds(plans: list[Plan]):
 
 
 def test_cases_share_a_line_in_every_way(plans: list[Plan]):
-    assert set(shares(plans, "scan_lines")) == {share for _, share in LINE_SHARES}
+    assert set(shares(plans, "scan_lines")) >= set(LINE_SHARES)
 
 
 def test_cases_link_parts_of_every_size(plans: list[Plan]):

@@ -20,11 +20,21 @@ _MOST_COLUMNS = 64
 #: 259, (300000, 200) float16 106 and 133; not (301000, 204), 169 and 155.
 _MANY_BLOCKS = 8
 
+#: Where rows begin at any element and are summed in more bytes, or are of small ones, strips are twice as wide, but in
+#: the first case if more blocks than so many shared one: on an H200 (30000, 2049) int8 summed in int64 takes 176 us so
+#: and 215 otherwise, int32 220 and 290, (59840, 2174) float16 157 and 212; but (400000, 200) int8 in int64 235 and 201.
+_BLOCKS_OF_WIDENED = 17
+
 #: Columns, at least, for each that a strip shares with the next if they overlap: these are loaded and added up twice.
 #: That pays where no cache holds the array, from such a part of the second-level cache on: (9958, 1092) float16s take
 #: an H200 19.3 us without and 27.8 so, (1053, 3725) bfloat16s 8.8 and 14.1, (6428, 175) floats 8.1 and 12.1; but (1104,
 #: 18969) float16s, 42 of 63 MB, 44 and 40, (134, 59365) floats, 32 MB, 34 and 27.
 _COLUMNS_OF_OVERLAP, _PART_OF_CACHE = 4, 0.4
+
+#: Bytes of small elements. If their strips overlap, too much is added up twice, unless there are more strips of halves
+#: than multiprocessors, so that neighbours are not worked on side by side: (4000, 30001) float16s take an H200 167 us
+#: so and 200 otherwise, but (65536, 2049) 226 and 178, (1971, 34040) int8s 82 and 70.
+SMALL_BYTES = 2
 
 #: So few blocks that share a strip do with fewer folders and stages (columns.py).
 _FEW_BLOCKS = 4
@@ -76,6 +86,16 @@ class Strip(NamedTuple):
 
 def _columns(case: ColumnCase, size: int) -> int:
     """Columns of a strip whose staged elements have `size` bytes."""
+    columns = _usual_columns(case, size)
+    if not case.is_shifted:
+        return columns
+    twice = min(2 * columns, 1 << (case.inner - 1).bit_length())
+    if _is_widened(case, size):
+        return twice if _blocks_of_strip(case, twice) <= _BLOCKS_OF_WIDENED else columns
+    return twice if size <= SMALL_BYTES else columns
+
+
+def _usual_columns(case: ColumnCase, size: int) -> int:
     widest = min(_MOST_COLUMNS, max(4, _PIECE_BYTES // size), MOST_COLUMN_BYTES // case.accumulator)
     if _is_widened(case, size):
         widest = min(widest, max(LANES, _PIECE_BYTES // case.output.dtype.itemsize))
@@ -128,6 +148,9 @@ def _overlap(case: ColumnCase, columns: int) -> bool:
     alike = all(size == 1 or (mine - other) % VECTOR_BYTES == 0 for size, mine, other in strides)
     aligned = source.alignment == output.alignment == VECTOR_BYTES
     few = columns >= _COLUMNS_OF_OVERLAP * (SECTOR_BYTES // output.dtype.itemsize - 1)
+    small = source.dtype.itemsize <= SMALL_BYTES
+    if small and (source.dtype.itemsize == 1 or _blocks_of_strip(case, columns) >= 1):
+        return False
     are_many = source.size * source.dtype.itemsize >= _PART_OF_CACHE * case.device.cache_bytes
     return few and are_many and alike and aligned and case.dense_output and not case.moves(output, SECTOR_BYTES)
 

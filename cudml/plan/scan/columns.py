@@ -19,7 +19,7 @@ from cudml.plan.layout import (
 from cudml.plan.loads import BY_COPIES, BY_ELEMENTS, EVICT_NORMALLY, IN_BULK, asked_for_ahead, eviction_of
 from cudml.plan.plan import Launch, Plan, Pointer, Scratch, Struct, constants_of
 from cudml.plan.scan.column_case import DENSE_COLUMNS, VALUE_BYTES, ColumnCase
-from cudml.plan.scan.column_strips import Strip, turned_bytes
+from cudml.plan.scan.column_strips import SMALL_BYTES, Strip, turned_bytes
 from cudml.plan.scan.work import Constants
 
 #: Registers for the values of a thread, in bytes: VALUE_BYTES where an element takes much arithmetic, or a strip is
@@ -102,10 +102,15 @@ _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 #: summed in int32 an H100 0.40 ms with 4 and 8, and 0.44 with 8 and 4.
 _SHIFTED_HANDS = {True: (4, 8), False: (8, 4)}
 
+#: Stages where these are summed in more bytes, and where elements are small, by whether few blocks share a strip; with
+#: one set of folders: on an H200 (10000, 4097) int8 summed in int64 takes 115 us with 2 stages and 126 with 3, (20000,
+#: 1025) 68 and 62; (10000, 8193) float16 114 with 3 and 122 with 4, (59840, 2174) 171 and 157, and 176 with two sets.
+_STAGES_OF_SHIFTED_WIDENED, _STAGES_OF_SHIFTED_SMALL = {True: 2, False: 3}, {True: 3, False: 4}
+
 #: Units of a ticket where rows begin at any element, so that neighbours share loads (kernels/scan_column_loaders.cuh):
 #: on an H200 (65536, 4097) float32 takes 0.5781 ms with 1, 0.5697 with 2, 0.5720 with 3 and 0.5858 with 4 of them, rows
 #: of 4096 padded by an element 0.555, 0.550 and, with 4, 0.563. Small elements have 1: (100000, 1000) int8 take an H100
-#: 108 us so and 133 otherwise, (100000, 1004) int16 174 and 179.
+#: 108 us so and 133 otherwise, (100000, 1004) int16 174 and 179; and so have those that are summed in more bytes.
 _SHIFTED_UNITS_OF_TICKET = 2
 
 #: Bytes of the input, at the most, that is asked for while the launch ahead ends: on an H100 (1024, 1024) float32 take
@@ -228,7 +233,7 @@ def _manned(case: ColumnCase, strip: Strip, vector: int, span: int, chunks: int)
         copy_bytes=strip.copies or VECTOR_BYTES,
         exchange=exchange,
         exchange_bytes=_store_bytes(case, strip, span, exchange),
-        units_of_ticket=1 if not strip.shifted or case.source.dtype.itemsize <= 2 else _SHIFTED_UNITS_OF_TICKET,
+        units_of_ticket=_SHIFTED_UNITS_OF_TICKET if strip.shifted and not _is_small_or_widened(case, strip) else 1,
         stages=0,
         prefetched=_prefetched(case, strip) if strip.copies else 0,
         **_hands(case, strip, bulk),
@@ -257,7 +262,7 @@ def _hands(case: ColumnCase, strip: Strip, bulk: bool) -> dict[str, int]:
     """Warps of each kind."""
     loaders, scanners = (1 if bulk else _LOADERS[strip.copies]), _SCANNERS
     if strip.shifted:
-        loaders, scanners = _SHIFTED_HANDS[strip.overlapping or case.source.dtype.itemsize <= 2]
+        loaders, scanners = _SHIFTED_HANDS[strip.overlapping or case.source.dtype.itemsize <= SMALL_BYTES]
     elif strip.copies and not (strip.dense or case.work.input_turned):
         while loaders * LANES % (strip.columns * strip.size // strip.copies):
             loaders *= 2
@@ -275,9 +280,15 @@ def _hands(case: ColumnCase, strip: Strip, bulk: bool) -> dict[str, int]:
 
 
 def _folder_sets(case: ColumnCase, strip: Strip) -> int:
-    small = strip.size == 4 if strip.widened else case.source.dtype.itemsize <= 2
+    if strip.shifted and _is_small_or_widened(case, strip):
+        return 1
+    small = strip.size == 4 if strip.widened else case.source.dtype.itemsize <= SMALL_BYTES
     one_is_enough = strip.one_by_one or _is_wide(strip) or (strip.few_blocks and small)
     return 1 if one_is_enough else _FOLDER_SETS
+
+
+def _is_small_or_widened(case: ColumnCase, strip: Strip) -> bool:
+    return strip.widened or case.source.dtype.itemsize <= SMALL_BYTES
 
 
 def _is_wide(strip: Strip) -> bool:
@@ -288,6 +299,9 @@ def _most_stages(case: ColumnCase, strip: Strip, units: int) -> int:
     if _is_wide(strip):
         widens = case.output.dtype.itemsize > strip.size
         return _STAGES_OF_WIDENED if widens else _STAGES_OF_HALVES if strip.size <= 2 else _STAGES_OF_WIDE
+    if strip.shifted and _is_small_or_widened(case, strip):
+        stages = _STAGES_OF_SHIFTED_WIDENED if strip.widened else _STAGES_OF_SHIFTED_SMALL
+        return stages[strip.few_blocks and not strip.overlapping]
     if strip.one_by_one or (strip.dense and strip.columns >= LANES and units <= _FEW_UNITS):
         return _FEW_STAGES
     if strip.widened:

@@ -15,14 +15,33 @@ from cudml.plan.spec import Scan, SegmentedScan
 #: Warps that share a line of more than a tile.
 _TALL_WARPS = 16
 
-#: Warps that share a line, and rows that each of them holds, by the number of rows. On an H200 lines of float32 in one
-#: piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97 %.
+#: Warps that share a line, and rows that each of them holds: the first that have all rows. On an H200 lines of float32
+#: in one piece reach 97 to 100 % of copy speed with these; blocks of 32 warps reach 85 %, more than 4 rows a thread 97
+#: %.
 LINE_SHARES = (
-    *((rows, (1, rows)) for rows in (1, 2, 3, 4)),
-    *((2 * warps, (warps, 2)) for warps in (3, 4, 6, 8, 12, 16)),
-    *((rows, (rows // 3, 3)) for rows in (33, 36, 48)),
-    (TILE_ROWS, (16, 4)),
-    *((_TALL_WARPS * rows, (_TALL_WARPS, rows)) for rows in (5, 6, 8)),
+    *((1, rows) for rows in (1, 2, 3, 4)),
+    *((warps, 2) for warps in (3, 4, 6, 8, 12, 16)),
+    *((warps, 3) for warps in (11, 12, 16)),
+    (TILE_ROWS // 4, 4),
+    *((_TALL_WARPS, rows) for rows in (5, 6, 8)),
+)
+
+#: The same of lines that are moved in words from any address, whose warps do more for each line, from more rows for
+#: each multiprocessor on than so many: a lane's accumulators of a row take up to so many bytes of registers, or more.
+#: (34467, 1947) float16s take an H200 76 us so and 86 otherwise, (15786, 4251) 81 and 114, (6618, 10139) 78 and 107;
+#: int8s in int64 (15786, 4251) 154 and 203, (6618, 10139) 155 and 244; but (528, 3483) float16s 4.4 and 4.1.
+_FEW_SHIFTED_ROWS, _REGISTER_BYTES, _FEW_REGISTER_BYTES = 64, 4, 32
+_SHARES_OF_SHIFTED = (
+    *((1, rows) for rows in (1, 2, 3, 4, 5)),
+    *((2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 4), (4, 5), (6, 4), (5, 5), (7, 4), (6, 5), (8, 4)),
+    *((warps, 5) for warps in (7, 8, 9, 10, 11, 12)),
+    *((16, 4), (13, 5), (14, 5), (16, 5), (16, 6)),
+)
+_SHARES_OF_WIDE_SHIFTED = (
+    *((1, rows) for rows in (1, 2, 3, 4)),
+    *((3, 2), (3, 3), (6, 2)),
+    *((warps, 3) for warps in (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16)),
+    *((14, 4), (16, 4)),
 )
 
 #: Rows that each of them holds of lines of more than a tile, at the most: as many as leave registers for two such
@@ -40,6 +59,11 @@ _RESIDENT_THREADS_OF_TALL = 1024
 #: these are on their way. (65536, 4097) reaches 93 % of copy speed without this, 96 to 98 % with it. Two rows of halves
 #: fit as few registers: left alone they take 42, which leaves room for 1024 threads, and (65536, 8192) reaches 84 %.
 _RESIDENT_THREADS = 1536
+
+#: The same where lines are moved in words. Of wide ones in 3 rows two blocks fit at least, whatever else shares that
+#: takes: (6618, 10139) int8s in int64 take 155 us so and 232 by one block of 14 warps; but by 10 warps (9164, 7323)
+#: take 156 by two and 189 with registers for three.
+_RESIDENT_THREADS_OF_SHIFTED, _ROWS_OF_TWO_BLOCKS = 1024, 3
 
 #: Rows at the most of lines that are loaded so, by the size of their elements; of one byte or two, ever so many. 257
 #: float32 take 0.281 ms so and 0.319 otherwise, 513 0.317 and 0.278; 33 float64 take 0.314 and 0.379, 65 0.349 and
@@ -89,17 +113,31 @@ def _plan_long_lines(
     spec: Scan | SegmentedScan, constants: Constants, work: Work, device: DeviceProperties, shifted: Constants
 ) -> Plan:
     """Several warps for each line, or one."""
-    warps, rows = next(share for limit, share in LINE_SHARES if work.rows <= limit)
+    are_many = work.lines * work.rows > _FEW_SHIFTED_ROWS * device.multiprocessors
+    in_words = bool(shifted["SHIFTED_IN"]) and are_many and not work.segmented
+    is_wide = in_words and work.chunk * max(accumulator_bytes(spec.dtype), _REGISTER_BYTES) > _FEW_REGISTER_BYTES
+    table = _SHARES_OF_WIDE_SHIFTED if is_wide else _SHARES_OF_SHIFTED if in_words else LINE_SHARES
+    warps, rows = next(share for share in table if work.rows <= math.prod(share))
     groups = 1 if work.segmented else max(1, WARPS_OF_BLOCK // warps)
-    packed_in, packed_out = constants["INPUT_PACKED"], constants["OUTPUT_PACKED"]
-    by_elements = not (packed_in or shifted["SHIFTED_IN"]) or not (packed_out or shifted["SHIFTED_OUT"])
-    halves_packed = packed_in and packed_out and work.chunk == 8 and rows == 2
-    small = work.chunk == 4 if by_elements else halves_packed
-    small = small and accumulator_bytes(spec.dtype) == 4
-    wanted = _RESIDENT_THREADS_OF_TALL if work.tiles > 1 else _RESIDENT_THREADS if small else 0
-    resident = min(wanted, device.threads_per_multiprocessor)
     block = groups * warps * LANES
-    shares = {**shifted, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, resident // block)}
+    wanted = _RESIDENT_THREADS_OF_SHIFTED if in_words else _resident_threads(spec, constants, work, shifted, rows)
+    resident = max(1, min(wanted, device.threads_per_multiprocessor) // block)
+    if is_wide:
+        resident = 2 if rows == _ROWS_OF_TWO_BLOCKS else 1
+    shares = {**shifted, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": resident}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
     launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments, early=True)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _resident_threads(
+    spec: Scan | SegmentedScan, constants: Constants, work: Work, shifted: Constants, rows: int
+) -> int:
+    """Of a multiprocessor, for which there have to be registers; 0: as compilers choose them."""
+    if work.tiles > 1:
+        return _RESIDENT_THREADS_OF_TALL
+    packed_in, packed_out = constants["INPUT_PACKED"], constants["OUTPUT_PACKED"]
+    by_elements = not (packed_in or shifted["SHIFTED_IN"]) or not (packed_out or shifted["SHIFTED_OUT"])
+    halves_packed = packed_in and packed_out and work.chunk == 8 and rows == 2
+    is_small = work.chunk == 4 if by_elements else halves_packed
+    return _RESIDENT_THREADS if is_small and accumulator_bytes(spec.dtype) == 4 else 0

@@ -25,6 +25,7 @@ _HANDS = {
     "plain": (4, 8),
     "shifted": (4, 16),
     "halves": (8, 16),
+    "small": (8, 16),
     "segments": (4, 16),
     "large segments": (4, 8),
     "segments by loaders": (8, 8),
@@ -45,12 +46,6 @@ _MARKERS = {IN_BULK: 4, BY_COPIES: 6, BY_ELEMENTS: 5}
 #: Offsets that a search among all of them begins with. 512 and 2048 are as fast where segments have 256 elements; where
 #: they have 16, the more there are, the closer is the guess in between.
 _SAMPLES, _FEW_SAMPLES = 2048, 256
-
-#: PARTED, for elements of so many bytes, where lines begin at any address, and where a block
-#: gets no more than so many tiles. On an H200 2^27 int64 reach 93.5 % of copy speed without and 96.3 % with it, float64
-#: 93.6 and 94.6 %, three lines of 67108865 float32 87.7 and 89.1 %, 2^24 float32 83 and 86 %; but 2^26 float32 93.2 and
-#: 92.0 %, 2^28 96.1 and 94.4 %.
-_PARTED_BYTES, _FEW_TICKETS = 8, 32
 
 #: Tiles of a line, at the least, that are kept where they lie within a line of the cache, though they begin with whole
 #: chunks: 64 lines of 4194308 float32 take an H200 522 us so and 547 otherwise, 1000 of 200004 394 and 405, 4096 of
@@ -187,7 +182,6 @@ def plan_stream(
         "LOAD": case.load,
         "HARDWARE_GATES": device.hardware_gates,
         "KEEPS_PLACES": case.keeps_places,
-        "PARTED": _is_parted(case),
         "STAGES": stages,
         "SAMPLES": samples,
         "LOADERS": loaders,
@@ -226,12 +220,6 @@ def _is_widened(case: _Case) -> bool:
     return (case.load != IN_BULK or case.input_packed) and case.in_pieces
 
 
-def _is_parted(case: _Case) -> bool:
-    parts = case.staged == _PARTED_BYTES or not case.input_packed
-    few = case.tickets <= _FEW_TICKETS * case.device.multiprocessors
-    return case.load == IN_BULK and not case.work.segmented and (parts or few)
-
-
 def _kind_of_hands(case: _Case) -> str:
     value = case.spec.dtype
     if case.work.segmented:
@@ -243,7 +231,9 @@ def _kind_of_hands(case: _Case) -> str:
         return "halves"
     if value.kind in "iu" and case.staged < min(4, value.itemsize):
         return "widened"
-    return "plain" if case.input_packed or case.staged < 4 else "shifted"
+    if case.input_packed:
+        return "plain"
+    return "shifted" if case.staged >= 4 else "small"
 
 
 def _loaders(case: _Case) -> tuple[int, int]:
