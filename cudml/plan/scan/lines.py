@@ -27,9 +27,10 @@ LINE_SHARES = (
 )
 
 #: The same of lines that are moved in words from any address, whose warps do more for each line, from more rows for
-#: each multiprocessor on than so many: a lane's accumulators of a row take up to so many bytes of registers, or more.
-#: (34467, 1947) float16s take an H200 76 us so and 86 otherwise, (15786, 4251) 81 and 114, (6618, 10139) 78 and 107;
-#: int8s in int64 (15786, 4251) 154 and 203, (6618, 10139) 155 and 244; but (528, 3483) float16s 4.4 and 4.1.
+#: each multiprocessor on than so many. A lane's accumulators of a row, each of a register at least, take few bytes, up
+#: to so many; or else there are fewer rows to a warp. (34467, 1947) float16s take an H200 76 us so and 86 otherwise,
+#: (15786, 4251) 81 and 114, (6618, 10139) 78 and 107; int8s in int64 (15786, 4251) 154 and 203, (6618, 10139) 155 and
+#: 244; but (528, 3483) float16s 4.4 and 4.1.
 _FEW_SHIFTED_ROWS, _REGISTER_BYTES, _FEW_REGISTER_BYTES = 64, 4, 32
 _SHARES_OF_SHIFTED = (
     *((1, rows) for rows in (1, 2, 3, 4, 5)),
@@ -113,21 +114,37 @@ def _plan_long_lines(
     spec: Scan | SegmentedScan, constants: Constants, work: Work, device: DeviceProperties, shifted: Constants
 ) -> Plan:
     """Several warps for each line, or one."""
-    are_many = work.lines * work.rows > _FEW_SHIFTED_ROWS * device.multiprocessors
-    in_words = bool(shifted["SHIFTED_IN"]) and are_many and not work.segmented
-    is_wide = in_words and work.chunk * max(accumulator_bytes(spec.dtype), _REGISTER_BYTES) > _FEW_REGISTER_BYTES
-    table = _SHARES_OF_WIDE_SHIFTED if is_wide else _SHARES_OF_SHIFTED if in_words else LINE_SHARES
-    warps, rows = next(share for share in table if work.rows <= math.prod(share))
-    groups = 1 if work.segmented else max(1, WARPS_OF_BLOCK // warps)
-    block = groups * warps * LANES
-    wanted = _RESIDENT_THREADS_OF_SHIFTED if in_words else _resident_threads(spec, constants, work, shifted, rows)
-    resident = max(1, min(wanted, device.threads_per_multiprocessor) // block)
-    if is_wide:
-        resident = 2 if rows == _ROWS_OF_TWO_BLOCKS else 1
-    shares = {**shifted, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": resident}
+    in_words = bool(shifted["SHIFTED_IN"]) and _are_many(work, device)
+    if in_words and _take_many_registers(spec, work):
+        warps, rows = _share(work, _SHARES_OF_WIDE_SHIFTED)
+        blocks = 2 if rows == _ROWS_OF_TWO_BLOCKS else 1
+    else:
+        warps, rows = _share(work, _SHARES_OF_SHIFTED if in_words else LINE_SHARES)
+        threads = _RESIDENT_THREADS_OF_SHIFTED if in_words else _resident_threads(spec, constants, work, shifted, rows)
+        blocks = min(threads, device.threads_per_multiprocessor) // (_groups(work, warps) * warps * LANES)
+    groups = _groups(work, warps)
+    shares = {**shifted, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, blocks)}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
-    launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments, early=True)
+    launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments, early=True)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
+
+
+def _share(work: Work, shares: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+    return next(share for share in shares if work.rows <= math.prod(share))
+
+
+def _groups(work: Work, warps: int) -> int:
+    """Lines of a block, each of so many warps."""
+    return 1 if work.segmented else max(1, WARPS_OF_BLOCK // warps)
+
+
+def _are_many(work: Work, device: DeviceProperties) -> bool:
+    """Whether lines are so many that it counts what their warps do."""
+    return not work.segmented and work.lines * work.rows > _FEW_SHIFTED_ROWS * device.multiprocessors
+
+
+def _take_many_registers(spec: Scan | SegmentedScan, work: Work) -> bool:
+    return work.chunk * max(accumulator_bytes(spec.dtype), _REGISTER_BYTES) > _FEW_REGISTER_BYTES
 
 
 def _resident_threads(
