@@ -171,7 +171,7 @@ MUTANTS = [
     Mutant("piece of a run too many", "runs.cuh", "rows of odd halves", CHECKING,
            "if (i >[-=-] pieces) continue;"),
     Mutant("chunks taken a word too early", "runs.cuh", "long rows of odd halves", ALL,
-           "words_across<SIZE, [-3-]{+2+} % WORDS>"),
+           "words_across<SIZE, [-1-]{+0+} % WORDS>"),
     # scan.cuh
     Mutant("chunk before from the wrong lane", "scan.cuh", "rows of every second", ALL,
            "shuffle(lanes, (lane +[- LANES --] 1) % LANES)"),
@@ -374,7 +374,7 @@ MUTANTS = [
            "begin = tile.count[- + beside-], end"),
     Mutant("last pack of a tile not filled", "scan_stream_loaders.cuh", "long rows of bytes", CHECKING,
            "i < packs{+ - 1+}; i += threads"),
-    Mutant("last element of a tile not filled", "scan_stream_loaders.cuh", "long rows of odd halves", CHECKING,
+    Mutant("last element of a tile not filled", "scan_stream_loaders.cuh", "long rows shifted by an element", CHECKING,
            "i < count - packs * OF_PACK{+ - 1+}; i += threads"),
     Mutant("last element of a tile not copied", "scan_stream_loaders.cuh", "long rows on an old GPU", ALL,
            "if (!whole && i {++ 1 +}>= pieces) continue;"),
