@@ -169,7 +169,7 @@ def test_rows_that_begin_anywhere_are_copied_by_what_is_aligned(dtype, inner, sh
         ("int8", "int64", (10_000, 4097), {"COLUMNS": 64, "STAGES": 2, "FOLDER_SETS": 1}),
         ("int8", "int64", (20_000, 1025), {"COLUMNS": 64, "STAGES": 3, "FOLDER_SETS": 1}),
         ("int8", "int64", (400_000, 200), {"COLUMNS": 32}),  # whose strips many blocks share
-        ("int32", "int64", (30_000, 2049), {"COLUMNS": 64, "UNITS_OF_TICKET": 1}),
+        ("int32", "int64", (30_000, 2049), {"COLUMNS": 64, "STAGES": 3, "UNITS_OF_TICKET": 1}),
         ("float32", "float32", (65_536, 4097), {"COLUMNS": 64, "OVERLAPPING": 1, "UNITS_OF_TICKET": 2}),
     ],
 )

@@ -33,7 +33,8 @@ _COLUMNS_OF_OVERLAP, _PART_OF_CACHE = 4, 0.4
 
 #: Bytes of small elements. If their strips overlap, too much is added up twice, unless there are more strips of halves
 #: than multiprocessors, so that neighbours are not worked on side by side: (4000, 30001) float16s take an H200 167 us
-#: so and 200 otherwise, but (65536, 2049) 226 and 178, (1971, 34040) int8s 82 and 70.
+#: so and 173 otherwise, but (65536, 2049) 226 and 178. Of bytes too much is in any case: (1971, 34040) int8s took 82 us
+#: in wide strips that overlap, and 70 in narrower ones that do not.
 SMALL_BYTES = 2
 
 #: So few blocks that share a strip do with fewer folders and stages (columns.py).

@@ -102,10 +102,12 @@ _LOADERS = {0: 6, 4: 4, 8: 4, 16: 2}
 #: summed in int32 an H100 0.40 ms with 4 and 8, and 0.44 with 8 and 4.
 _SHIFTED_HANDS = {True: (4, 8), False: (8, 4)}
 
-#: Stages where these are summed in more bytes, and where elements are small, by whether few blocks share a strip; with
-#: one set of folders: on an H200 (10000, 4097) int8 summed in int64 takes 115 us with 2 stages and 126 with 3, (20000,
-#: 1025) 68 and 62; (10000, 8193) float16 114 with 3 and 122 with 4, (59840, 2174) 171 and 157, and 176 with two sets.
+#: Stages where these are summed in more bytes, and where elements are small, by whether no more blocks than so many
+#: share a strip; with one set of folders: on an H200 (10000, 4097) int8 summed in int64 takes 115 us with 2 stages and
+#: 126 with 3, int32 (30000, 2049), 4 blocks, 238 and 220; (10000, 8193) float16 114 with 3 and 122 with 4, (59840,
+#: 2174) 171 and 157, and 176 with two sets.
 _STAGES_OF_SHIFTED_WIDENED, _STAGES_OF_SHIFTED_SMALL = {True: 2, False: 3}, {True: 3, False: 4}
+_FEW_BLOCKS_OF_SHIFTED = 3
 
 #: Units of a ticket where rows begin at any element, so that neighbours share loads (kernels/scan_column_loaders.cuh):
 #: on an H200 (65536, 4097) float32 takes 0.5781 ms with 1, 0.5697 with 2, 0.5720 with 3 and 0.5858 with 4 of them, rows
@@ -301,7 +303,7 @@ def _most_stages(case: ColumnCase, strip: Strip, units: int) -> int:
         return _STAGES_OF_WIDENED if widens else _STAGES_OF_HALVES if strip.size <= 2 else _STAGES_OF_WIDE
     if strip.shifted and _is_small_or_widened(case, strip):
         stages = _STAGES_OF_SHIFTED_WIDENED if strip.widened else _STAGES_OF_SHIFTED_SMALL
-        return stages[strip.few_blocks and not strip.overlapping]
+        return stages[strip.blocks <= _FEW_BLOCKS_OF_SHIFTED and not strip.overlapping]
     if strip.one_by_one or (strip.dense and strip.columns >= LANES and units <= _FEW_UNITS):
         return _FEW_STAGES
     if strip.widened:
