@@ -131,6 +131,7 @@ ROWS = [
     scan("rows of odd halves", (5, 1025), np.float16),
     scan("many rows of odd halves", (15, 1231), np.float16, device=ONE_BLOCK),
     scan("many rows of odd halves by two warps", (14, 2001), np.float16, device=ONE_BLOCK),
+    scan("many rows of odd bytes summed in int64", (9, 2101), np.int64, stored=np.int8, device=ONE_BLOCK),
     scan("rows of odd halves backwards, exclusive", (5, 601), np.float16, reverse=True, exclusive=True),
     scan("rows of odd halves in place", (5, 513), np.float16, out_pattern="same"),
     scan("rows of odd halves in place, backwards", (3, 1030), np.float16, out_pattern="same", reverse=True),

@@ -115,27 +115,20 @@ def _plan_long_lines(
 ) -> Plan:
     """Several warps for each line, or one."""
     in_words = bool(shifted["SHIFTED_IN"]) and _are_many(work, device)
-    if in_words and _take_many_registers(spec, work):
-        warps, rows = _share(work, _SHARES_OF_WIDE_SHIFTED)
-        blocks = 2 if rows == _ROWS_OF_TWO_BLOCKS else 1
+    is_wide = in_words and _take_many_registers(spec, work)
+    table = _SHARES_OF_WIDE_SHIFTED if is_wide else _SHARES_OF_SHIFTED if in_words else LINE_SHARES
+    warps, rows = next(share for share in table if work.rows <= math.prod(share))
+    groups = 1 if work.segmented else max(1, WARPS_OF_BLOCK // warps)
+    block = groups * warps * LANES
+    if is_wide:
+        resident = 2 if rows == _ROWS_OF_TWO_BLOCKS else 1
     else:
-        warps, rows = _share(work, _SHARES_OF_SHIFTED if in_words else LINE_SHARES)
         threads = _RESIDENT_THREADS_OF_SHIFTED if in_words else _resident_threads(spec, constants, work, shifted, rows)
-        blocks = min(threads, device.threads_per_multiprocessor) // (_groups(work, warps) * warps * LANES)
-    groups = _groups(work, warps)
-    shares = {**shifted, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": max(1, blocks)}
+        resident = max(1, min(threads, device.threads_per_multiprocessor) // block)
+    shares = {**shifted, "WARPS": warps, "ROWS": rows, "GROUPS": groups, "RESIDENT": resident}
     arguments = (Pointer("input"), Pointer("output"), Pointer("offsets"), work.geometry)
-    launch = Launch("scan_lines", math.ceil(work.lines / groups), groups * warps * LANES, arguments, early=True)
+    launch = Launch("scan_lines", math.ceil(work.lines / groups), block, arguments, early=True)
     return Plan("scan_lines.cu", constants_of(**constants, **shares), (launch,))
-
-
-def _share(work: Work, shares: tuple[tuple[int, int], ...]) -> tuple[int, int]:
-    return next(share for share in shares if work.rows <= math.prod(share))
-
-
-def _groups(work: Work, warps: int) -> int:
-    """Lines of a block, each of so many warps."""
-    return 1 if work.segmented else max(1, WARPS_OF_BLOCK // warps)
 
 
 def _are_many(work: Work, device: DeviceProperties) -> bool:
