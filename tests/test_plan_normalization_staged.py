@@ -67,24 +67,38 @@ def test_groups_that_lie_end_to_end_are_staged(length, dtype, is_staged):
 @pytest.mark.parametrize(
     ("groups", "length", "dtype", "scaled", "is_staged"),
     [
-        (16_383, 33, "float16", False, False),  # 8 KB for each multiprocessor
-        (16_384, 33, "float16", False, True),
+        (15_902, 34, "float16", False, False),  # 8 KB for each multiprocessor
+        (15_903, 34, "float16", False, True),
+        (12_287, 33, "float16", False, False),  # 6 KB, as they begin at odd ones
+        (12_288, 33, "float16", False, True),
         (54_067, 40, "float16", False, False),  # 32 KB, as chunks are whole and aligned
         (54_068, 40, "float16", False, True),
         (32_767, 33, "float32", False, False),
         (32_768, 33, "float32", False, True),
-        (32_767, 33, "float32", True, False),
-        (32_768, 33, "float32", True, True),
+        (28_671, 33, "float32", True, False),
+        (28_672, 33, "float32", True, True),
+        (100_000, 13, "float32", True, False),  # which fills its part of a row
+        (11_202, 95, "float32", True, False),  # 3/4 of it, but longer
+        (50_000, 95, "float32", True, True),
         (37_941, 57, "float32", True, False),
         (37_942, 57, "float32", True, True),  # 64 KB, as of what fills its part of a row
-        (17_407, 33, "float16", True, False),  # 8.5 KB
-        (17_408, 33, "float16", True, True),
+        (16_895, 34, "float16", True, False),  # 8.5 KB
+        (16_896, 34, "float16", True, True),
+        (12_287, 33, "float16", True, False),
+        (12_288, 33, "float16", True, True),
+        (1 << 20, 7, "float16", True, True),  # an odd number, in one chunk
+        (1 << 20, 7, "float16", False, False),
+        (1 << 20, 6, "float16", True, False),
         (52_800, 31, "float16", True, True),
         (52_800, 32, "float16", True, False),  # which fills its part of a row
-        (5279, 333, "float16", False, False),
-        (5280, 333, "float16", False, True),  # 40 groups for each
-        (1715, 401, "float16", True, False),
-        (1716, 401, "float16", True, True),  # 13
+        (5279, 334, "float16", False, False),
+        (5280, 334, "float16", False, True),  # 40 groups for each
+        (1583, 333, "float16", False, False),
+        (1584, 333, "float16", False, True),  # 12
+        (1715, 402, "float16", True, False),
+        (1716, 402, "float16", True, True),  # 13
+        (1583, 401, "float16", True, False),
+        (1584, 401, "float16", True, True),
         (9239, 451, "float16", True, False),  # longer
         (9240, 451, "float16", True, True),  # 70
         (7919, 261, "float32", True, False),
@@ -167,6 +181,12 @@ def test_groups_of_short_channels_are_staged(shape, dtype, kernel, rows):
     assert constants(plan).get("ROWS") == rows
 
 
+@pytest.mark.parametrize(("shape", "span"), [((1 << 17, 4, 2, 49), 16), ((1 << 17, 4, 2, 52), 8)])
+def test_odd_channels_of_up_to_13_chunks_are_one_span(shape, span):
+    plan = plan_of(shape, "float16", (2, 3), scale=layout((1, *shape[1:3], 1), "float16"))
+    assert (kernels(plan), constants(plan)["SPAN"]) == ([STAGED], str(span))
+
+
 @pytest.mark.parametrize("run", [7, 12, 49, 50])
 def test_a_span_has_the_numbers_of_all_its_runs(run):
     scale = layout((1, 2, 8, 1), "float16")
@@ -202,10 +222,19 @@ def test_older_gpus_have_other_kernels():
         ((1 << 18, 601), "float32", False, 16, 16, 160, 4),
         ((1 << 16, 33), "float16", False, 2, 32, 96, 16),  # few
         ((1 << 16, 25), "float16", False, 4, 64, 64, 20),
-        ((1 << 14, 125), "float16", True, 2, 16, 128, 12),
-        ((1 << 14, 129), "float16", True, 4, 16, 80, 13),
-        ((200_000, 9), "float32", False, 4, 64, 64, 20),
+        ((1 << 14, 125), "float16", True, 2, 32, 256, 6),
+        ((1 << 14, 129), "float16", True, 4, 16, 80, 10),
+        ((200_000, 9), "float32", False, 4, 128, 128, 10),
         ((1 << 14, 225), "float16", False, 4, 16, 128, 10),
+        ((1 << 16, 33), "float16", True, 8, 32, 32, 32),  # one span
+        ((18_000, 172), "float16", True, 4, 16, 96, 10),
+        ((1 << 14, 172), "float16", True, 4, 16, 96, 6),  # fewer, whose last span has 12 elements
+        ((1 << 20, 7), "float16", True, 2, 256, 256, 6),  # one chunk
+        ((1 << 17, 113), "float16", True, 4, 32, 128, 10),  # neither few nor many
+        ((1 << 15, 184), "float16", True, 4, 16, 96, 13),
+        ((1 << 18, 113), "float16", True, 8, 32, 64, 16),
+        ((1 << 16, 127), "float32", True, 4, 16, 128, 10),
+        ((1 << 16, 127), "float32", False, 8, 32, 128, 8),
     ],
 )
 def test_spans_are_as_many_as_registers_hold(shape, dtype, scaled, span, lines, threads, resident):

@@ -11,7 +11,9 @@ from cudml.plan.normalization.line_shares import chunks_of
 from cudml.plan.normalization.staged_channels import have_channels, least_bytes_of_channels
 
 #: Chunks of a group at least, of halves and of others: (9586980, 7) float16s take 120 us so and 115 otherwise,
-#: (7456540, 9) 106 and 178, (6710886, 5) floats 83 and 80, (3728270, 9) 66 and 86.
+#: (7456540, 9) 106 and 178, (6710886, 5) floats 83 and 80, (3728270, 9) 66 and 86. Of an odd number of halves with
+#: arrays one chunk is enough: (74333, 64, 7) with a scale of each group take an H200 70 us so and 97 otherwise,
+#: (212009, 3) with one of each element 3.7 and 5.4, but (601506, 6) 8.9 and 7.3.
 _LEAST_CHUNKS_OF_HALVES, _LEAST_CHUNKS = 2, 3
 
 #: Such bytes at least of halves that begin anywhere and of moments, and of others; twice as many with arrays: (15887,
@@ -31,9 +33,18 @@ _LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
 #: The same bytes and groups of halves with arrays that begin anywhere, and of floats that do, if other kernels leave so
 #: much of their rows unused: (2377, 274) float16s take an H200 3.7 us so and 4.5 otherwise, (4118, 317) 5.1 and 6.9,
 #: (2838, 209) 3.6 and 4.0, but (1227, 404) 3.4 and 3.2, (8903, 246) 6.7 and 6.1, and of what begins at 8 bytes (7379,
-#: 420) bfloat16s 8.9 and 8.0; (8192, 261) floats 7.2 and 9.6, but (1122, 266) 3.4 and 3.4.
+#: 420) bfloat16s 8.9 and 8.0; (8192, 261) floats 7.2 and 9.6, but (1122, 266) 3.4 and 3.4. Floats of up to so many
+#: chunks may leave less, and be fewer: (111222, 9), 3/4 of four chunks, take 3.7 us so and 4.8 otherwise, (33250, 45)
+#: 6.1 and 6.8, but (11202, 95) 5.2 and 4.2.
 _OF_SHIFTED_HALVES, _MOST_PART_OF_HALVES, _MOST_PART_OF_STEPS = (8704, 13), 0.93, 0.72
 _OF_SHIFTED_FLOATS, _MOST_PART_OF_FLOATS = (1 << 15, 60), 0.72
+_OF_SHORT_SHIFTED_FLOATS, _MOST_PART_OF_SHORT, _MOST_CHUNKS_OF_SHORT = (28 << 10, 60), 0.75, 12
+
+#: The same of an odd number of halves, which other kernels load by words around each chunk, but for those whose arrays
+#: differ between channels: (21604, 23) float16s with arrays, 7 KB for each multiprocessor, take an H200 2.5 us so and
+#: 3.3 otherwise, (2472, 20, 9) with a scale of each group 2.7 and 6.2, without arrays (1993, 383) 4.0 and 4.5, but
+#: (32471, 15) with arrays 2.7 and 2.3, (4224, 253) 3.8 and 3.5.
+_OF_ODD_HALVES = (6 << 10, 12)
 
 #: And of halves and of floats whose arrays differ between groups, too, which other kernels load for each row, and
 #: chunks of these: (2403, 3, 100) float16s with a scale of each of 3 groups take an H200 3.7 us so and 11.0 otherwise,
@@ -65,7 +76,7 @@ def may_be_fewest(groups: Groups) -> bool:
 def least_chunks(groups: Groups) -> int:
     """Of a group."""
     if groups.source.dtype.itemsize == 2:
-        return _LEAST_CHUNKS_OF_HALVES
+        return 1 if _are_odd_halves(groups) and groups.operands.stored else _LEAST_CHUNKS_OF_HALVES
     return _LEAST_CHUNKS_OF_THEIR_OWN if _have_their_own(groups) else _LEAST_CHUNKS
 
 
@@ -87,17 +98,32 @@ def _least_of_special(groups: Groups) -> tuple[int, int] | None:
     size, are_short = groups.source.dtype.itemsize, bytes_of_group(groups) <= _SHORT_BYTES
     if _have_their_own(groups):
         return _OF_THEIR_OWN[size] if are_short else None
+    if are_short and _are_odd_halves(groups):
+        return _OF_ODD_HALVES
     if groups.are_packed or not (groups.has("output") and groups.operands.are_own):
         return None
     if size == 2:
         most_part = _MOST_PART_OF_STEPS if groups.step_of_runs("input") == 8 else _MOST_PART_OF_HALVES
         return _OF_SHIFTED_HALVES if are_short and _part_of_rows(groups) <= most_part else None
-    return _OF_SHIFTED_FLOATS if size == 4 and _part_of_rows(groups) <= _MOST_PART_OF_FLOATS else None
+    return _least_of_shifted_floats(groups) if size == 4 else None
+
+
+def _least_of_shifted_floats(groups: Groups) -> tuple[int, int] | None:
+    part = _part_of_rows(groups)
+    if chunks_of(groups) <= _MOST_CHUNKS_OF_SHORT and part <= _MOST_PART_OF_SHORT:
+        return _OF_SHORT_SHIFTED_FLOATS
+    return _OF_SHIFTED_FLOATS if part <= _MOST_PART_OF_FLOATS else None
 
 
 def _have_their_own(groups: Groups) -> bool:
     """Whether floats or halves are normalized with arrays that differ between groups and between neighbours."""
     return groups.has("output") and groups.operands.are_their_own and groups.source.dtype.itemsize in _OF_THEIR_OWN
+
+
+def _are_odd_halves(groups: Groups) -> bool:
+    """Whether groups of halves are normalized that begin at odd ones."""
+    begin_at_odd = not groups.are_packed and groups.step_of_runs("input") == 2
+    return begin_at_odd and groups.source.dtype.itemsize == 2 and groups.has("output")
 
 
 def _part_of_rows(groups: Groups) -> float:

@@ -9,14 +9,14 @@ takes 67 to 69. Moments of (2033601, 33) float16s take 38 us in place of 110, of
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from cudml.plan.device import LANES, DeviceProperties
-from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two, power_of_two_within
+from cudml.plan.device import DeviceProperties
+from cudml.plan.layout import VECTOR_BYTES, ArrayLayout, power_of_two
 from cudml.plan.normalization.groups import Groups
 from cudml.plan.normalization.line_shares import chunks_of, input_ahead
 from cudml.plan.normalization.staged_channels import are_fast_parts, have_channels
-from cudml.plan.normalization.staged_least import bytes_of_group, least_bytes, least_chunks, may_be_fewest
+from cudml.plan.normalization.staged_cuts import SPAN, WIDE_BYTES, Cut
+from cudml.plan.normalization.staged_least import bytes_of_group, least_bytes, least_chunks
 from cudml.plan.normalization.steps import array_arguments, parameters
 from cudml.plan.plan import Launch, Plan, constants_of
 from cudml.plan.spec import Normalization
@@ -45,93 +45,19 @@ _MOST_PART_OF_FLOATS, _MOST_OF_SCALED_FLOATS, _LEAST_OF_SCALED_FLOATS = 0.7, 128
 #: 12.7 and 11.7.
 _MOST_MEETING, _MOST_MEETING_OF_MANY, _LEAST_OF_MEETING, _BANKS_BYTES = 2, 4, 1 << 19, 128
 
-#: Bytes for each multiprocessor below which blocks are small and spans short, as then a call takes as long as they do,
-#: and bytes of such a block: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8.
-_FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
-
-#: Chunks of groups of halves that then have shorter spans yet: (17384, 66) float16s take 3.8 us so and 4.4 in spans of
-#: 4, (20484, 36) 3.2 and 3.7, (65230, 4, 9) over 1, 2, 3 6.5 and 7.6, but (101819, 18) 5.4 and 4.4, (18085, 140) 6.5
-#: and 5.6.
-_CHUNKS_OF_SHORT_SPANS = range(5, 17)
-
-#: And of halves with arrays whose groups gain by that, if there are fewer yet, and fewer with a scale of each channel:
-#: (13574, 116) bfloat16s, 24 KB for each multiprocessor, take 4.2 us so and 5.4 in spans of 4 chunks, but (15462, 132)
-#: float16s, 31 KB, 5.9 and 4.8, and (7, 950, 100, 2) over 2, 3, 20 KB, 5.0 and 3.9.
-_FEWEST_BYTES, _FEWEST_BYTES_OF_CHANNELS = 27 << 10, 18 << 10
-_BLOCK_BYTES_OF_FEWEST, _SPAN_OF_FEWEST = 8192, 2
-
-#: Chunks of a span. Groups of up to 8 are one, and with more registers those of up to 13, or 11 with arrays down a
-#: group: two spans of (1032444, 65) float16s take 74 us and one 67, with arrays 84 and 71, but of (671088, 100) with
-#: arrays 70 and 99. Long groups have such long ones too, but with arrays: (74152, 905) take 75 us so and 78 otherwise,
-#: with arrays 107 and 91.
-_SPAN, _LONGEST_SPAN, _LEAST_BYTES_OF_LONGEST = 8, 16, 1600
-_MOST_OF_ONE, _MOST_OF_ONE_SCALED = 13, 11
-
-#: Groups of a block that are a span each, and the longest span; of several spans; and of several of more bytes than
-#: that: (201528, 333) float16s take 68 us by 32 and 73 by 16, (127341, 527) 74 and 68.
-_LINES_OF_SPAN, _LINES_OF_LONGEST, _LINES, _LEAST_LINES, _WIDE_BYTES = 128, 64, 32, 16, 900
-
-#: Threads of a multiprocessor by the chunks of a span, which leaves registers for it.
-_THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}
-
-#: And of halves with arrays of scale or bias in groups of several spans, the last one of few elements, that begin at a
-#: multiple of so many: compilers keep up to 50 registers in memory otherwise. (5350, 64, 196) with a scale of each
-#: channel take 72 us with these and 97 with 1024.
-_THREADS_OF_SHORT_ENDS, _SHORT_END, _GRAIN_OF_SHORT_ENDS = 640, 16, 4
-
-
-class _Cut(NamedTuple):
-    """How the work is shared out: kernels/normalization_staged_lines.cu."""
-
-    span: int
-    spans: int
-    """Of a group."""
-    lines: int
-
-    @classmethod
-    def of(cls, groups: Groups, device: DeviceProperties) -> _Cut:
-        chunks, nbytes = chunks_of(groups), bytes_of_group(groups)
-        fewest = _FEWEST_BYTES_OF_CHANNELS if have_channels(groups) else _FEWEST_BYTES
-        if may_be_fewest(groups) and groups.bytes_of_multiprocessor(device) < fewest:
-            return cls(_SPAN_OF_FEWEST, math.ceil(chunks / _SPAN_OF_FEWEST), _lines_of(_BLOCK_BYTES_OF_FEWEST, nbytes))
-        are_few = groups.bytes_of_multiprocessor(device) < _FEW_BYTES
-        is_scaled = groups.operands.differ_down
-        most_of_one = _MOST_OF_ONE_SCALED if is_scaled else _MOST_OF_ONE
-        is_long = nbytes > _LEAST_BYTES_OF_LONGEST and not is_scaled
-        is_longest = not are_few and (_SPAN < chunks <= most_of_one or is_long)
-        most = _span_of_few(groups) if are_few else _SPAN
-        span = _LONGEST_SPAN if is_longest else min(power_of_two(chunks), most)
-        spans = math.ceil(chunks / span)
-        if are_few:
-            lines = _lines_of(_BLOCK_BYTES_OF_FEW, nbytes)
-        elif spans == 1:
-            lines = _LINES_OF_LONGEST if is_longest else _LINES_OF_SPAN
-        else:
-            lines = _LINES if nbytes <= _WIDE_BYTES else _LEAST_LINES
-        return cls(span, spans, lines)
-
-    @property
-    def threads(self) -> int:
-        return self.spans * self.lines
-
-    @property
-    def threads_of_warps(self) -> int:
-        """And those that do not exist of the last warp, which have registers, too."""
-        return math.ceil(self.threads / LANES) * LANES
-
 
 def plan_staged_lines(groups: Groups, spec: Normalization, device: DeviceProperties) -> Plan | None:
     """The launch of blocks that have some groups each; None where groups lie otherwise, or are faster else."""
     if not (_are_able(groups, device) and _are_faster(groups, device)):
         return None
-    cut = _Cut.of(groups, device)
+    cut = Cut.of(groups, device)
     shared_bytes = cut.lines * groups.length * groups.widest + VECTOR_BYTES
     own: dict[str, str | int | bool] = {
         "LENGTH": groups.length,
         "LINES": cut.lines,
         "SPAN": cut.span,
         "THREADS": cut.threads,
-        "RESIDENT": _threads(groups, cut) // cut.threads_of_warps or 1,
+        "RESIDENT": cut.resident,
         "PADDED": 0,
         "HAS_OUTPUT": groups.has("output"),
         "EVICTION": groups.eviction,
@@ -148,26 +74,6 @@ def plan_staged_lines(groups: Groups, spec: Normalization, device: DevicePropert
     blocks = math.ceil(groups.count / cut.lines)
     launch = Launch("normalize_staged_lines", blocks, cut.threads, arguments, shared_bytes, early=True)
     return Plan("normalization_staged_lines.cu", constants_of(**{**groups.constants(spec), **own}), (launch,))
-
-
-def _span_of_few(groups: Groups) -> int:
-    """Chunks of a span, at the most, where blocks are small."""
-    is_short = groups.source.dtype.itemsize == 2 and chunks_of(groups) in _CHUNKS_OF_SHORT_SPANS
-    return _SPAN_OF_FEWEST if is_short else _SPAN_OF_FEW
-
-
-def _lines_of(block_bytes: int, nbytes: int) -> int:
-    """Groups of so many bytes that a block has where these are few."""
-    return min(max(power_of_two_within(block_bytes // nbytes or 1), _LEAST_LINES), _LINES_OF_SPAN)
-
-
-def _threads(groups: Groups, cut: _Cut) -> int:
-    """Of a multiprocessor."""
-    end = groups.length - (cut.spans - 1) * cut.span * groups.chunk
-    ends_shortly = cut.spans > 1 and end <= _SHORT_END and groups.grain >= _GRAIN_OF_SHORT_ENDS
-    if groups.are_scaled_halves and ends_shortly:
-        return min(_THREADS_OF_SHORT_ENDS, _THREADS[cut.span])
-    return _THREADS[cut.span]
 
 
 def _step(groups: Groups, name: str, span: int) -> int:
@@ -199,7 +105,7 @@ def _are_faster(groups: Groups, device: DeviceProperties) -> bool:
     of_others = _MOST_BYTES_OF_SCALED if is_scaled else _MOST_BYTES
     if nbytes > (_MOST_BYTES_OF_HALVES if is_half else of_others):
         return False
-    if is_half and nbytes > _WIDE_BYTES and groups.operands.are_of_runs:
+    if is_half and nbytes > WIDE_BYTES and groups.operands.are_of_runs:
         return False  # (69615, 2, 482) float16s with a scale of each channel take 97 us so, and 81 otherwise
     if chunks_of(groups) < least_chunks(groups):
         return False
@@ -231,5 +137,5 @@ def _are_slow_parts(groups: Groups, of_multiprocessor: float) -> bool:
 
 def _meeting(groups: Groups) -> int:
     """Threads that load from the same bank at a time, those of neighbouring groups, a word or more each."""
-    word = max(4, _step(groups, "input", _SPAN))
+    word = max(4, _step(groups, "input", SPAN))
     return math.gcd(_BANKS_BYTES, groups.length * groups.source.dtype.itemsize) // word or 1

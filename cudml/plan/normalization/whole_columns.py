@@ -18,6 +18,14 @@ from cudml.plan.normalization.steps import SUMS_BYTES
 #: and 42.7 by 8. Single elements are all moments: (1, 4194304) floats take 22 us by 16 bytes and 26 by 8.
 _WHOLE_BYTES, _SHORT_BYTES, _SHORT_LENGTH, _MOST_OF_SHORT, _MOST_OF_SINGLE = 8, 4, 16, 1 << 24, 1 << 19
 
+#: Bytes of the input at the most that are so few where it has floats or halves: of columns of up to so many, which have
+#: most moments, and of longer ones. By 4 and 8 bytes (2, 741455) floats take an H200 9.3 us and 7.6, (3, 247151) 4.3
+#: and 3.5, (8, 92681) 3.3 and 3.1, (16, 46340) 2.8 and 3.0, (16, 92681) 4.5 and 4.4, but (2, 185363) 3.2 and 2.9, (3,
+#: 123575) 2.5 and 3.0; (3, 494303) float16s 5.6 and 5.4, (4, 370727) 4.8 and 5.2, (4, 741455) 8.7 and 8.1, (6, 494303)
+#: 7.3 and 7.9. Two floats gain by 16 from the second on: (2, 741455) take 6.9.
+_SHORTEST = {4: 8, 2: 3}
+_MOST_OF_SHORTEST, _MOST_OF_OTHERS = 1 << 21, 1 << 22
+
 #: Nor do many halves whose columns fill all spans gain: (64, 256, 128, 128) bfloat16s over 1 take 382 us by 8 bytes and
 #: 368 by 16, if scale and bias are loaded last.
 _LEAST_OF_WHOLE = 64
@@ -236,10 +244,20 @@ def _whole_bytes(groups: Groups) -> int:
         return _SHORT_BYTES if groups.length <= _SHORT_LENGTH_OF_READERS else usual
     if are_whole_halves(groups):
         return VECTOR_BYTES
-    is_single = groups.length == 1
-    if groups.length <= _SHORT_LENGTH and groups.nbytes <= (_MOST_OF_SINGLE if is_single else _MOST_OF_SHORT):
+    if groups.length <= _SHORT_LENGTH and groups.nbytes <= _most_of_short(groups):
         return _SHORT_BYTES
-    return VECTOR_BYTES if is_single else _WHOLE_BYTES
+    are_pairs = groups.length == 2 and size == 4 and groups.nbytes > _MOST_OF_OTHERS
+    return VECTOR_BYTES if groups.length == 1 or are_pairs else _WHOLE_BYTES
+
+
+def _most_of_short(groups: Groups) -> int:
+    """Bytes of the input, at the most, that is normalized in so short columns by a few bytes of a thread."""
+    if groups.length == 1:
+        return _MOST_OF_SINGLE
+    shortest = _SHORTEST.get(groups.source.dtype.itemsize)
+    if shortest is None:
+        return _MOST_OF_SHORT
+    return _MOST_OF_SHORTEST if groups.length <= shortest else _MOST_OF_OTHERS
 
 
 def are_whole_halves(groups: Groups) -> bool:
