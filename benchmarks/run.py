@@ -1,7 +1,8 @@
 """Measures all cases and writes the results: `python -m benchmarks.run`.
 
-cudml comes first in every case, the other libraries while the time lasts, and what has to be compiled last; then the
-host's times. The file is written after each case, so that a run that is cut short loses little.
+cudml comes first in every case; then the smallest cases have the other libraries and the host's times, and the others
+have libraries while the time lasts, what has to be compiled last. The file is written after each case, so that a run
+that is cut short loses little.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ class Run:
             for case in self._cases(family):
                 self.failures += not self._attempt(f"{case}", partial(self._ours, family, case))
 
-    def measure_peers(self, deadline: float) -> None:
-        """The other libraries, those that compile first last, until the deadline."""
+    def measure_peers(self, deadline: float, host_bound: bool) -> None:
+        """The other libraries, in cases that have the host's time or in the others, those that compile first last,
+        until the deadline."""
         for kind in ("peers", "compiled_peers"):
             for family in self._families:
-                for case in filter(self._report.has, self._cases(family)):
+                for case in self._measured(family, host_bound):
                     if time.monotonic() > deadline:
                         print("out of time: the remaining measurements of other libraries are left out")
                         return
@@ -59,8 +61,7 @@ class Run:
         calls = [
             (case, name, call)
             for family in self._families
-            for case in filter(self._report.has, self._cases(family))
-            if case.is_host_bound
+            for case in self._measured(family, host_bound=True)
             for name, call in self._host_calls(family, case).items()
         ]
         bare = self._device.bare_launch()
@@ -75,6 +76,11 @@ class Run:
         peers = {**family.peers(case, arrays), **family.compiled_peers(case, arrays)}
         measured = self._report.peers_of(case)
         return {OURS: family.ours(case, arrays), **{name: peers[name] for name in peers if name in measured}}
+
+    def _measured(self, family: Family, host_bound: bool) -> Iterator[Case]:
+        """The cases of that kind that cudml was measured in."""
+        measured = filter(self._report.has, self._cases(family))
+        return (case for case in measured if case.is_host_bound == host_bound)
 
     def _cases(self, family: Family) -> Iterator[Case]:
         chosen = (case for case in family.CASES if case.matches(self._text))
@@ -146,8 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = Run(device, report, families, shrink=options.dry_run, text=options.filter)
     run.measure_ours()
     if not options.no_peers:
-        run.measure_peers(deadline)
+        run.measure_peers(deadline, host_bound=True)
     run.measure_hosts()
+    if not options.no_peers:
+        run.measure_peers(deadline, host_bound=False)
     print(table(report.records) if options.table == "required" else report.table())
     return 1 if run.failures else 0
 

@@ -306,7 +306,7 @@ def test_failing_case_and_failing_peer_cost_nothing_else(tmp_path: Path, capsys:
     report = Report(Host().facts(), tmp_path / "dry.json")
     measured = run.Run(Host(), report, [_Family])
     measured.measure_ours()
-    measured.measure_peers(deadline=float("inf"))
+    measured.measure_peers(deadline=float("inf"), host_bound=True)
     assert measured.failures == 1
     (case,) = json.loads((tmp_path / "dry.json").read_text())["cases"]
     assert case["shape"] == [3]
@@ -318,7 +318,15 @@ def test_no_peer_is_begun_after_the_deadline(tmp_path: Path) -> None:
     report = Report(Host().facts(), tmp_path / "dry.json")
     measured = run.Run(Host(), report, [_Family])
     measured.measure_ours()
-    measured.measure_peers(deadline=0)
+    measured.measure_peers(deadline=0, host_bound=True)
+    (case,) = json.loads((tmp_path / "dry.json").read_text())["cases"]
+    assert case["peers_ms"] == {}
+
+
+def test_the_smallest_cases_have_their_peers_before_the_others(tmp_path: Path) -> None:
+    measured = run.Run(Host(), Report(Host().facts(), tmp_path / "dry.json"), [_Family])
+    measured.measure_ours()
+    measured.measure_peers(deadline=float("inf"), host_bound=False)
     (case,) = json.loads((tmp_path / "dry.json").read_text())["cases"]
     assert case["peers_ms"] == {}
 

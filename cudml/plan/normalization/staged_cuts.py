@@ -29,15 +29,15 @@ _LINES_OF_CHUNK = 256
 
 #: Bytes for each multiprocessor below which blocks are small, of so many bytes, and spans short, as then a call takes
 #: as long as they do: of 2^22 (10485, 100) floats take 3.6 us in spans of 4 chunks and 3.8 of 8. Of floats, and in the
-#: shortest spans, blocks have twice as much: (111222, 9) floats take an H200 3.7 us so and 4.1 otherwise, (33250, 45)
-#: 6.1 and 6.7, (1666, 8, 126) float16s 4.2 and 4.5.
+#: shortest spans, blocks have twice as much: (111222, 9) floats take an H200 3.7 us so and 4.2 otherwise, (42369, 45)
+#: 6.1 and 6.8, (1666, 8, 126) float16s 4.2 and 4.5.
 _FEW_BYTES, _BLOCK_BYTES_OF_FEW, _SPAN_OF_FEW = 1 << 16, 4096, 4
 _BLOCK_BYTES = 8192
 
 #: Chunks of groups of halves that then have shorter spans yet: (17384, 66) float16s take 3.8 us so and 4.4 in spans of
 #: 4, (20484, 36) 3.2 and 3.7, (65230, 4, 9) over 1, 2, 3 6.5 and 7.6, but (101819, 18) 5.4 and 4.4, (18085, 140) 6.5
 #: and 5.6. With arrays those of up to 8 are one span: (495, 32, 5, 9) float16s over 2, 3 take an H200 3.0 us so and
-#: 4.3 otherwise, (29515, 50) 3.4 and 3.6.
+#: 4.3 otherwise, (15111, 50) 3.4 and 3.6.
 _CHUNKS_OF_SHORT_SPANS, _CHUNKS_OF_ONE_SPAN, _SHORT_SPAN = range(5, 17), range(5, 9), 2
 
 #: And of halves with arrays whose groups gain by that, if there are fewer yet, and fewer with a scale of each channel:
@@ -48,11 +48,11 @@ _FEWEST_BYTES, _FEWEST_BYTES_OF_CHANNELS = 27 << 10, 18 << 10
 #: Bytes for each multiprocessor below which halves with arrays, in groups of so many chunks, and floats with a number
 #: for each element, in groups of so many at least, have the spans of few, as others keep some registers in memory: (71,
 #: 552, 216) float16s with a scale of each group take an H200 12.3 us so and 15.5 otherwise, (32768, 132) with one of
-#: each element 8.3 and 9.3, but (171999, 260) 35 and 28; (26998, 127) floats 10.3 and 11.6.
+#: each element 8.3 and 9.3, but (88207, 260) 35 and 28; (26998, 127) floats 10.3 and 11.6.
 _SOME_BYTES, _CHUNKS_OF_SOME, _LEAST_CHUNKS_OF_SOME_FLOATS = 1 << 18, range(12, 28), 13
 
 #: Threads of a multiprocessor by the chunks of a span, which leaves registers for it, and of few halves with arrays in
-#: groups of several spans: (20352, 186) float16s take an H200 4.8 us with these and 6.3 with 1280, (12256, 283) 6.6 and
+#: groups of several spans: (10417, 186) float16s take an H200 4.7 us with these and 6.3 with 1280, (12256, 283) 6.6 and
 #: 7.5, but (7894, 20, 5, 4) over 2, 3, one span, 5.8 and 5.2.
 _THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}
 _THREADS_OF_FEW_SCALED_HALVES = 1024
@@ -60,7 +60,7 @@ _THREADS_OF_FEW_SCALED_HALVES = 1024
 #: And of halves with arrays of scale or bias in groups of several spans, the last one of few elements, that begin at a
 #: multiple of so many: compilers keep up to 50 registers in memory otherwise. (5350, 64, 196) with a scale of each
 #: channel take 72 us with these and 97 with 1024. But short spans do not need them from so many bytes for each
-#: multiprocessor on: (1004, 20, 89, 4) over 2, 3 take an H200 6.8 us with 1024 and 9.5 with these, (11877, 2, 20, 7),
+#: multiprocessor on: (639, 16, 89, 4) over 2, 3 take an H200 6.8 us with 1024 and 9.5 with these, (11877, 2, 20, 7),
 #: 49 KB, 7.5 and 7.9, but (147, 64, 43, 4), 24 KB, 5.2 and 4.2.
 _THREADS_OF_SHORT_ENDS, _SHORT_END, _GRAIN_OF_SHORT_ENDS = 640, 16, 4
 _LEAST_BYTES_OF_OTHER_ENDS = 44 << 10

@@ -34,7 +34,7 @@ _LONG_BYTES, _LEAST_BYTES_OF_LONG = 1400, 1 << 19
 #: much of their rows unused: (2377, 274) float16s take an H200 3.7 us so and 4.5 otherwise, (4118, 317) 5.1 and 6.9,
 #: (2838, 209) 3.6 and 4.0, but (1227, 404) 3.4 and 3.2, (8903, 246) 6.7 and 6.1, and of what begins at 8 bytes (7379,
 #: 420) bfloat16s 8.9 and 8.0; (8192, 261) floats 7.2 and 9.6, but (1122, 266) 3.4 and 3.4. Floats of up to so many
-#: chunks may leave less, and be fewer: (111222, 9), 3/4 of four chunks, take 3.7 us so and 4.8 otherwise, (33250, 45)
+#: chunks may leave less, and be fewer: (111222, 9), 3/4 of four chunks, take 3.7 us so and 4.8 otherwise, (42369, 45)
 #: 6.1 and 6.8, but (11202, 95) 5.2 and 4.2.
 _OF_SHIFTED_HALVES, _MOST_PART_OF_HALVES, _MOST_PART_OF_STEPS = (8704, 13), 0.93, 0.72
 _OF_SHIFTED_FLOATS, _MOST_PART_OF_FLOATS = (1 << 15, 60), 0.72

@@ -19,10 +19,10 @@ from cudml.plan.normalization.steps import SUMS_BYTES
 _WHOLE_BYTES, _SHORT_BYTES, _SHORT_LENGTH, _MOST_OF_SHORT, _MOST_OF_SINGLE = 8, 4, 16, 1 << 24, 1 << 19
 
 #: Bytes of the input at the most that are so few where it has floats or halves: of columns of up to so many, which have
-#: most moments, and of longer ones. By 4 and 8 bytes (2, 741455) floats take an H200 9.3 us and 7.6, (3, 247151) 4.3
-#: and 3.5, (8, 92681) 3.3 and 3.1, (16, 46340) 2.8 and 3.0, (16, 92681) 4.5 and 4.4, but (2, 185363) 3.2 and 2.9, (3,
-#: 123575) 2.5 and 3.0; (3, 494303) float16s 5.6 and 5.4, (4, 370727) 4.8 and 5.2, (4, 741455) 8.7 and 8.1, (6, 494303)
-#: 7.3 and 7.9. Two floats gain by 16 from the second on: (2, 741455) take 6.9.
+#: most moments, and of longer ones. By 4 and 8 bytes (2, 741448) floats take an H200 9.3 us and 7.6, (3, 247144) 4.3
+#: and 3.5, (8, 92680) 3.3 and 3.1, (16, 92680) 4.5 and 4.4, but (16, 46336) 2.8 and 3.0, (3, 123568) 2.5 and 3.0; (3,
+#: 494296) float16s 5.6 and 5.4, (4, 741448) 8.8 and 8.3, but (4, 370720) 4.8 and 5.2, (6, 494296) 7.3 and 7.9. Two
+#: floats gain by 16 from the second on: (2, 741448) take 6.8.
 _SHORTEST = {4: 8, 2: 3}
 _MOST_OF_SHORTEST, _MOST_OF_OTHERS = 1 << 21, 1 << 22
 
