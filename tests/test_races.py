@@ -177,6 +177,7 @@ def test_cases_move_staged_lines_in_steps_of_every_kind(plans: list[Plan]):
     assert {(constant["INPUT_STEP"], constant["OUTPUT_STEP"]) for constant in constants} >= {("2", "2"), ("4", "4")}
     assert {constant["INPUT_STEP"] == constant["OUTPUT_STEP"] for constant in constants} == {False, True}
     assert {constant["THREADS"] == constant["LINES"] for constant in constants} == {False, True}
+    assert {(constant["SPAN"], constant["LINES"]) for constant in constants} > {("2", "256"), ("16", "64")}
 
 
 def test_cases_load_long_runs_by_some_crews(plans: list[Plan]):

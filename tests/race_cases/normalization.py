@@ -720,6 +720,8 @@ STAGED_LINES = [
     scaled("staged lines with their own scale", (340, 49), (1,), (49,), device=ONE_BLOCK),
     scaled("staged images scaled by channels", (83, 4, 5, 5), (2, 3), (4, 1, 1), device=ONE_BLOCK),
     scaled("staged images scaled by runs", (41, 2, 16, 7), (2, 3), (16, 1), ONE_BLOCK, dtype=np.float16),
+    scaled("staged lines of a chunk", (700, 7), (1,), (7,), device=ONE_BLOCK, dtype=np.float16),
+    scaled("staged images of a long span", (170, 2, 2, 49), (2, 3), (2, 1), ONE_BLOCK, dtype=np.float16),
     moments("moments of staged lines", (131, 33), np.float16, 1, device=ONE_BLOCK),
 ]
 
