@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks import chart, cub, device, first_call, host_chart, normalization, peers, requirements, run, scan, sweep
-from benchmarks.case import READING, Case, filled
+from benchmarks.case import HOST_BOUND_BYTES, READING, Case, filled
 from benchmarks.device import Gpu, Host
 from benchmarks.families import all_cases
 from benchmarks.report import Report, default_path, kernels_sha256
@@ -323,12 +323,23 @@ def test_no_peer_is_begun_after_the_deadline(tmp_path: Path) -> None:
     assert case["peers_ms"] == {}
 
 
-def test_the_smallest_cases_have_their_peers_before_the_others(tmp_path: Path) -> None:
-    measured = run.Run(Host(), Report(Host().facts(), tmp_path / "dry.json"), [_Family])
-    measured.measure_ours()
-    measured.measure_peers(deadline=float("inf"), host_bound=False)
-    (case,) = json.loads((tmp_path / "dry.json").read_text())["cases"]
-    assert case["peers_ms"] == {}
+def test_the_host_is_timed_before_peers_of_larger_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a run that is cut short has its times."""
+    made: list[str] = []
+
+    class Sizes(_Family):
+        CASES = (Case("good", "float32", (3,), 0, streams=HOST_BOUND_BYTES), Case("good", "float32", (4,), 0))
+
+        @staticmethod
+        def peers(case: Case, arrays: dict) -> dict:
+            return {"library": lambda: made.append("smallest" if case.is_host_bound else "larger")}
+
+        compiled_peers = peers
+
+    monkeypatch.setattr(run, "FAMILIES", {"sizes": Sizes})
+    monkeypatch.setattr(run.Run, "measure_hosts", lambda _: made.append("hosts"))
+    assert run.main(["--dry-run", "--out", str(tmp_path / "dry.json")]) == 0
+    assert list(dict.fromkeys(made)) == ["smallest", "hosts", "larger"]
 
 
 @pytest.mark.parametrize("size", [1, 5, (1 << 20) + 3])

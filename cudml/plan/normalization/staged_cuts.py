@@ -24,7 +24,7 @@ _MOST_OF_ONE, _MOST_OF_ONE_SCALED = 13, 11
 #: that: (201528, 333) float16s take 68 us by 32 and 73 by 16, (127341, 527) 74 and 68.
 _LINES_OF_SPAN, _LINES_OF_LONGEST, _LINES, _LEAST_LINES, WIDE_BYTES = 128, 64, 32, 16, 900
 
-#: And of groups of one chunk: as were the fastest of up to 512.
+#: And of groups of one chunk: (74333, 64, 7) float16s take an H200 70 us so and 73 by 512.
 _LINES_OF_CHUNK = 256
 
 #: Bytes for each multiprocessor below which blocks are small, of so many bytes, and spans short, as then a call takes
@@ -52,8 +52,8 @@ _FEWEST_BYTES, _FEWEST_BYTES_OF_CHANNELS = 27 << 10, 18 << 10
 _SOME_BYTES, _CHUNKS_OF_SOME, _LEAST_CHUNKS_OF_SOME_FLOATS = 1 << 18, range(12, 28), 13
 
 #: Threads of a multiprocessor by the chunks of a span, which leaves registers for it, and of few halves with arrays in
-#: groups of several spans: (10417, 186) float16s take an H200 4.7 us with these and 6.3 with 1280, (12256, 283) 6.6 and
-#: 7.5, but (7894, 20, 5, 4) over 2, 3, one span, 5.8 and 5.2.
+#: groups of several spans of 4: (10417, 186) float16s take an H200 4.7 us with these and 6.3 with 1280, (12256, 283)
+#: 6.6 and 7.5, but (7894, 20, 5, 4) over 2, 3, one span, 5.8 and 5.2.
 _THREADS = {2: 1536, 4: 1280, 8: 1024, 16: 640}
 _THREADS_OF_FEW_SCALED_HALVES = 1024
 
@@ -80,9 +80,10 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(cls, groups: Groups, device: DeviceProperties) -> Cut:
-        span, lines = _span_and_lines(groups, groups.bytes_of_multiprocessor(device))
+        of_multiprocessor = groups.bytes_of_multiprocessor(device)
+        span, lines = _span_and_lines(groups, of_multiprocessor)
         spans = math.ceil(chunks_of(groups) / span)
-        return cls(span, spans, lines, _threads(groups, span, spans, device))
+        return cls(span, spans, lines, _threads(groups, span, spans, of_multiprocessor))
 
     @property
     def threads(self) -> int:
@@ -120,13 +121,12 @@ def _are_fewest(groups: Groups, of_multiprocessor: float) -> bool:
 
 def _few(groups: Groups) -> tuple[int, int]:
     """Chunks of a span, at the most, and bytes of a block, where there are few groups."""
-    size, chunks = groups.source.dtype.itemsize, chunks_of(groups)
-    is_one_span = chunks in _CHUNKS_OF_ONE_SPAN
-    if is_one_span and groups.are_scaled_halves:
-        return SPAN, _BLOCK_BYTES_OF_FEW
-    is_short = size == 2 and chunks in _CHUNKS_OF_SHORT_SPANS
-    has_more = groups.has("output") and (not is_one_span if is_short else size == 4)
-    return _SHORT_SPAN if is_short else _SPAN_OF_FEW, _BLOCK_BYTES if has_more else _BLOCK_BYTES_OF_FEW
+    size, chunks, has_output = groups.source.dtype.itemsize, chunks_of(groups), groups.has("output")
+    if size != 2 or chunks not in _CHUNKS_OF_SHORT_SPANS:
+        return _SPAN_OF_FEW, _BLOCK_BYTES if size == 4 and has_output else _BLOCK_BYTES_OF_FEW
+    if chunks in _CHUNKS_OF_ONE_SPAN:
+        return SPAN if groups.are_scaled_halves else _SHORT_SPAN, _BLOCK_BYTES_OF_FEW
+    return _SHORT_SPAN, _BLOCK_BYTES if has_output else _BLOCK_BYTES_OF_FEW
 
 
 def _is_longest(groups: Groups) -> bool:
@@ -156,9 +156,9 @@ def _lines_of(block_bytes: int, nbytes: int) -> int:
     return min(max(power_of_two_within(block_bytes // nbytes or 1), _LEAST_LINES), _LINES_OF_SPAN)
 
 
-def _threads(groups: Groups, span: int, spans: int, device: DeviceProperties) -> int:
-    """Of a multiprocessor."""
-    usual, of_multiprocessor = _THREADS[span], groups.bytes_of_multiprocessor(device)
+def _threads(groups: Groups, span: int, spans: int, of_multiprocessor: float) -> int:
+    """Of a multiprocessor that has so many bytes of the input."""
+    usual = _THREADS[span]
     if not groups.are_scaled_halves or spans == 1:
         return usual
     end = groups.length - (spans - 1) * span * groups.chunk

@@ -109,6 +109,7 @@ def _least_of_special(groups: Groups) -> tuple[int, int] | None:
 
 
 def _least_of_shifted_floats(groups: Groups) -> tuple[int, int] | None:
+    """The same of floats with a number for each element that begin anywhere."""
     part = _part_of_rows(groups)
     if chunks_of(groups) <= _MOST_CHUNKS_OF_SHORT and part <= _MOST_PART_OF_SHORT:
         return _OF_SHORT_SHIFTED_FLOATS
@@ -122,8 +123,7 @@ def _have_their_own(groups: Groups) -> bool:
 
 def _are_odd_halves(groups: Groups) -> bool:
     """Whether groups of halves are normalized that begin at odd ones."""
-    begin_at_odd = not groups.are_packed and groups.step_of_runs("input") == 2
-    return begin_at_odd and groups.source.dtype.itemsize == 2 and groups.has("output")
+    return groups.begins_anywhere and groups.source.dtype.itemsize == 2 and groups.has("output")
 
 
 def _part_of_rows(groups: Groups) -> float:
